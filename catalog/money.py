@@ -1,0 +1,64 @@
+"""Money is an integer of nano-units (1e-9) of a currency, per whole machine and hour. Never a float."""
+
+from decimal import ROUND_HALF_EVEN, Decimal, InvalidOperation
+from fractions import Fraction
+
+NANOS = 1_000_000_000
+HOURS_PER_MONTH = 730
+"""The hours that a month of a prepaid term counts for: 365 x 24 / 12."""
+
+
+def price_nanos(value: object) -> int | None:
+    """The nano-units of a stated amount, exact and rounded once; None for whatever is not a price.
+
+    Not a price: absent, null, zero, negative, not a number, not finite, a bool, or below half a nano-unit.
+    A float is refused (TypeError): parse JSON with `parse_float=Decimal`.
+    """
+    if isinstance(value, float):
+        msg = f"a float cannot carry money: {value!r}; parse JSON with parse_float=Decimal"
+        raise TypeError(msg)
+    amount = _amount(value)
+    if amount is None or amount <= 0:
+        return None
+    return round_nanos(amount) or None
+
+
+def _amount(value: object) -> Fraction | None:
+    if isinstance(value, bool) or not isinstance(value, (int, str, Decimal, Fraction)):
+        return None
+    try:
+        number = value if isinstance(value, Fraction) else Decimal(value)
+    except InvalidOperation:
+        return None
+    if isinstance(number, Decimal) and not number.is_finite():
+        return None
+    return Fraction(number)
+
+
+def round_nanos(amount: Fraction) -> int:
+    """An exact amount in units as nano-units, rounded half to even."""
+    return round(amount * NANOS)
+
+
+def term_hour_nanos(total_nanos: int, months: int) -> int:
+    """What one hour of a prepaid term costs: the term's total over 730 hours a month."""
+    return round(Fraction(total_nanos, HOURS_PER_MONTH * months))
+
+
+def nanos_text(nanos: int) -> str:
+    """Nano-units as a plain decimal string: no exponent, no trailing zeros, exact."""
+    text = format(Decimal(nanos).scaleb(-9), "f")
+    return text.rstrip("0").rstrip(".") if "." in text else text
+
+
+def money_text(nanos: int, places: int) -> str:
+    """Nano-units for display, rounded half to even to at most so many decimal places, trailing zeros dropped.
+
+    An amount that would round to zero keeps its first significant digits instead: a price is never shown as 0.
+    """
+    amount = Decimal(nanos).scaleb(-9)
+    rounded = amount.quantize(Decimal(1).scaleb(-places), rounding=ROUND_HALF_EVEN)
+    if rounded == 0:
+        return nanos_text(nanos)
+    text = format(rounded, "f")
+    return text.rstrip("0").rstrip(".") if "." in text else text

@@ -1,0 +1,96 @@
+"""An offer: a machine at the finest place known, under one purchase, with its price and stock, each with its time."""
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from catalog.facts import Machine
+from catalog.words import Evidence, Level, Purchase
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """Where an offer is. Shared by all offers of the place."""
+
+    provider: str
+    region: str
+    zone: str | None = None
+    zone_id: str | None = None
+    site: str | None = None
+    region_name: str | None = None
+    country: str | None = None
+    mainland_china: bool | None = None
+
+    @property
+    def zone_key(self) -> str:
+        """What tells zones apart for every account: the id where there is one."""
+        return self.zone_id or self.zone or ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PriceNow:
+    """A price as last stated: nano-units of the currency per whole machine and hour."""
+
+    nanos: int
+    currency: str
+    source: str
+    seen_at: datetime
+    fresh_for: timedelta
+    list_nanos: int | None = None
+    upfront_nanos: int | None = None
+    term_months: int | None = None
+    estimated: bool = False
+
+    def stale(self, now: datetime) -> bool:
+        """Whether it is older than its feed's `fresh_for`, or comes from a snapshot."""
+        return now - self.seen_at > self.fresh_for
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StockNow:
+    """A stock level as last stated."""
+
+    level: Level
+    evidence: Evidence
+    seen_at: datetime
+    fresh_for: timedelta
+    detail: str = ""
+    score: str | None = None
+    quantity: int | None = None
+
+    def stale(self, now: datetime, max_age: timedelta | None = None) -> bool:
+        """Whether it is older than `max_age`, or else its feed's `fresh_for`."""
+        return now - self.seen_at > (self.fresh_for if max_age is None else max_age)
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """One thing that can be asked for. `observed` is what a launch taught, and holds until `seen_at + fresh_for`."""
+
+    place: Place
+    machine: Machine
+    purchase: Purchase
+    price: PriceNow | None
+    stock: StockNow
+    observed: StockNow | None = None
+
+    def stock_at(self, now: datetime) -> StockNow:
+        """The stock that counts at this time: what a launch taught until it expires, else what was stated."""
+        if self.observed is not None and not self.observed.stale(now):
+            return self.observed
+        return self.stock
+
+    def confirmed(self, now: datetime, max_age: timedelta | None = None) -> bool:
+        """In stock or low by `observed` or `reported` evidence, with stock and price both fresh."""
+        stock = self.stock_at(now)
+        return (
+            stock.level in (Level.IN_STOCK, Level.LOW)
+            and stock.evidence.is_stock
+            and not stock.stale(now, max_age)
+            and self.price is not None
+            and not self.price.stale(now)
+        )
+
+    def sort_key(self) -> tuple[str, str, str, str, str]:
+        """The contractual order of equals: provider, region, zone, machine; then the purchase."""
+        place = self.place
+        return (place.provider, place.region, place.zone or "", self.machine.instance_type, self.purchase)

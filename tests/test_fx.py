@@ -1,0 +1,115 @@
+"""Exchange rates: exact conversion, rounded once; overrides in both directions; no rate, no conversion."""
+
+from datetime import date
+from decimal import Decimal
+from fractions import Fraction
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from catalog.fx import Rate, Rates, ecb_rates
+from catalog.money import money_text
+
+NANO = 1_000_000_000
+DAY = date(2024, 5, 1)
+CURRENCIES = ("AUD", "CAD", "CNY", "EUR", "GBP", "HKD", "INR", "JPY", "KRW", "SGD", "USD")
+
+
+def only(pair: str, rate: str) -> Rates:
+    return Rates([]).with_override(pair, Decimal(rate), DAY, "test")
+
+
+@pytest.mark.parametrize(("rate", "usd_nanos"), [("0.14", 980_000_000), ("0.15", 1_050_000_000)])
+def test_seven_yuan_are_worth_what_the_rate_says(rate: str, usd_nanos: int) -> None:
+    assert only("CNY/USD", rate).convert_nanos(7 * NANO, "CNY", "USD") == usd_nanos
+
+
+def test_ten_yuan_at_7_10_are_shown_as_1_4085_dollars() -> None:
+    nanos = only("CNY/USD", "0.14084507").convert_nanos(10 * NANO, "CNY", "USD")
+    assert nanos == 1_408_450_700
+    assert money_text(nanos, 4) == "1.4085"
+
+
+def test_an_override_serves_both_directions() -> None:
+    rates = only("CNY/USD", "0.125")
+    assert rates.convert_nanos(NANO, "USD", "CNY") == 8 * NANO
+    assert rates.rate("USD", "CNY") == Rate("USD", "CNY", Decimal(8), DAY, "test")
+
+
+def test_an_override_replaces_the_bundled_rate_whichever_way_round_it_is_written() -> None:
+    rates = ecb_rates().with_override("USD/EUR", Decimal("0.5"), DAY, "settings")
+    assert rates.convert_nanos(NANO, "EUR", "USD") == 2 * NANO
+
+
+def test_an_override_leaves_the_rates_it_came_from_alone() -> None:
+    before = ecb_rates().convert_nanos(NANO, "CNY", "USD")
+    ecb_rates().with_override("CNY/USD", Decimal("0.5"), DAY, "settings")
+    assert ecb_rates().convert_nanos(NANO, "CNY", "USD") == before
+
+
+@pytest.mark.parametrize(("source", "target"), [("VND", "USD"), ("USD", "VND"), ("VND", "CNY")])
+def test_a_currency_without_a_rate_is_never_converted(source: str, target: str) -> None:
+    assert ecb_rates().convert_nanos(7 * NANO, source, target) is None
+    assert ecb_rates().rate(source, target) is None
+
+
+def test_a_currency_is_worth_itself_even_without_any_rate() -> None:
+    assert Rates([]).convert_nanos(8_680_000_001, "CNY", "CNY") == 8_680_000_001
+    assert Rates([]).rate("CNY", "CNY") is None
+
+
+def test_the_bundled_rates_are_those_of_the_ecb_on_its_last_day() -> None:
+    assert ecb_rates().rate("EUR", "USD") == Rate("EUR", "USD", Decimal("1.1172"), date(2026, 10, 30), "ECB")
+    assert ecb_rates().rate("EUR", "CNY") == Rate("EUR", "CNY", Decimal("7.4326"), date(2026, 10, 30), "ECB")
+
+
+def test_a_cross_rate_goes_through_the_euro_and_shows_eight_digits() -> None:
+    assert ecb_rates().rate("CNY", "USD") == Rate("CNY", "USD", Decimal("0.15031079"), date(2026, 10, 30), "ECB")
+
+
+def test_a_conversion_uses_the_exact_cross_rate_and_not_the_shown_one() -> None:
+    million = 1_000_000 * NANO
+    exact = round(million * Fraction("1.1172") / Fraction("7.4326"))
+    assert ecb_rates().convert_nanos(million, "CNY", "USD") == exact
+    assert exact != round(million * Fraction("0.15031079"))
+
+
+def test_a_cross_rate_of_two_sources_shows_both_and_the_older_date() -> None:
+    rates = ecb_rates().with_override("CNY/EUR", Decimal("0.125"), DAY, "settings")
+    assert rates.rate("CNY", "USD") == Rate("CNY", "USD", Decimal("0.13965"), DAY, "settings, ECB")
+
+
+@pytest.mark.parametrize(("nanos", "rounded"), [(1, 0), (3, 2), (5, 2), (7, 4)])
+def test_half_a_nano_is_rounded_to_even(nanos: int, rounded: int) -> None:
+    assert only("AAA/BBB", "0.5").convert_nanos(nanos, "AAA", "BBB") == rounded
+
+
+@pytest.mark.parametrize("currency", CURRENCIES)
+def test_every_bundled_currency_converts_to_dollars(currency: str) -> None:
+    nanos = ecb_rates().convert_nanos(1000 * NANO, currency, "USD")
+    assert nanos is not None
+    assert nanos > 0
+
+
+@given(nanos=st.integers(1, 10**15), pair=st.sampled_from([("CNY", "USD"), ("JPY", "EUR"), ("KRW", "SGD")]))
+def test_there_and_back_is_off_by_the_two_roundings_at_most(nanos: int, pair: tuple[str, str]) -> None:
+    there = ecb_rates().convert_nanos(nanos, *pair)
+    assert there is not None
+    back = ecb_rates().convert_nanos(there, *reversed(pair))
+    assert back is not None
+    one = ecb_rates().convert_nanos(NANO, *reversed(pair))
+    assert one is not None
+    assert abs(back - nanos) <= Fraction(one, 2 * NANO) + 1
+
+
+@pytest.mark.parametrize("pair", ["CNYUSD", "CNY/CNY", "cny/usd", "CNY/USDT", "", "CNY/USD\n"])
+def test_a_pair_that_is_not_two_currencies_is_refused_with_an_example(pair: str) -> None:
+    with pytest.raises(ValueError, match="CNY/USD"):
+        ecb_rates().with_override(pair, Decimal("0.14"), DAY, "settings")
+
+
+@pytest.mark.parametrize("rate", ["0", "-0.14", "NaN", "Infinity"])
+def test_a_rate_that_is_not_a_positive_number_is_refused(rate: str) -> None:
+    with pytest.raises(ValueError, match="above 0"):
+        ecb_rates().with_override("CNY/USD", Decimal(rate), DAY, "settings")
