@@ -1,0 +1,1 @@
+"""From a question and the offers to an answer: pure functions, no clock, no database."""

@@ -1,0 +1,219 @@
+"""A question's parameters understood as a spec, or refused by name."""
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import timedelta
+
+from catalog.accelerators import UnknownAccelerator, accelerators, resolve_question
+from catalog.fx import ecb_rates
+from catalog.spec import Accounts, CountRange, RegionKey, Sort, Spec, StockWish
+from catalog.words import Hosting, Purchase
+from selector import values
+from selector.asked import Asked, Endpoint, contradiction
+from selector.values import BadQuestion, alike
+from selector.where import World, configured_fallback, regions_named, zones_named
+
+__all__ = ["BadQuestion", "Endpoint", "World", "understand"]
+
+_MOST: Mapping[Endpoint, int] = {"cheapest": 100, "offers": 10_000}
+_MOST_OFFSET = 100_000_000
+_COUNTED_GPU = re.compile(r"\s*(\d+)\s*[x×*]\s*(.+)", re.IGNORECASE)
+
+
+def understand(
+    params: Mapping[str, Sequence[str]], world: World, defaults: Mapping[str, str], *, endpoint: Endpoint
+) -> Spec:
+    """The spec that these parameters mean here. Raises `BadQuestion` for whatever is not known or contradicts itself.
+
+    `defaults` are the operator's own, used where the question is silent; on `offers` never for purchase, count,
+    accounts, hosting, stock, limit and offset.
+    """
+    asked = Asked.of(params, defaults, endpoint)
+    regions, not_regions = asked.sets("region", lambda text: regions_named("region", text, world))
+    zones, not_zones = asked.sets("zone", lambda text: zones_named("zone", text, world))
+    if regions is not None and zones is not None:
+        zones = frozenset(zone for zone in zones if zone[:2] in regions) or contradiction("zone", asked, "region")
+    primary = regions if regions is not None else {zone[:2] for zone in zones or ()}
+    countries, not_countries = asked.sets("country", lambda text: frozenset({_country(text, world)}))
+    return Spec(
+        gpus=_gpus(asked),
+        instance_types=asked.included("instance_type"),
+        not_instance_types=asked.excluded("instance_type"),
+        counts=_counts(asked, endpoint),
+        min_vram_mib=asked.gib("min_vram"),
+        min_total_vram_mib=asked.gib("min_total_vram"),
+        min_tflops=asked.one("min_tflops", values.number),
+        min_bandwidth_gbs=asked.one("min_bandwidth", values.number),
+        nvlink=asked.one("nvlink", values.truth),
+        rdma=asked.one("rdma", values.truth),
+        bare_metal=asked.one("bare_metal", values.truth),
+        vendors=asked.subset("vendor", {row.vendor for row in accelerators().values()}),
+        min_vcpus=asked.one("min_vcpus", values.number),
+        min_vcpus_per_gpu=asked.one("min_vcpus_per_gpu", values.number),
+        min_memory_mib=asked.gib("min_memory"),
+        min_memory_mib_per_vcpu=asked.gib("min_memory_per_vcpu"),
+        min_memory_per_vram=asked.one("min_memory_per_vram", values.number),
+        purchases=_purchases(asked, endpoint),
+        providers=asked.subset("provider", world.providers),
+        countries=countries,
+        not_countries=not_countries,
+        mainland_china=asked.one("mainland_china", values.truth),
+        regions=regions,
+        not_regions=not_regions,
+        zones=zones,
+        not_zones=not_zones,
+        fallback=_fallback(asked, primary, not_regions, world, endpoint),
+        accounts=_accounts(asked, world, endpoint),
+        hosting=_hosting(asked, endpoint),
+        max_price_nanos=asked.one("max_price", values.amount_nanos),
+        max_price_per_gpu_nanos=asked.one("max_price_per_gpu", values.amount_nanos),
+        currency=asked.one("currency", lambda _, text: _currency(text, world)) or "USD",
+        stock=_stock(asked, endpoint),
+        max_age=_max_age(asked),
+        sort=_sort(asked),
+        limit=asked.one("limit", lambda name, text: values.whole(name, text, 1, _MOST[endpoint])) or 5,
+        offset=asked.one("offset", lambda name, text: values.whole(name, text, 0, _MOST_OFFSET)) or 0,
+        explain=asked.one("explain", values.truth) or False,
+    )
+
+
+def _gpus(asked: Asked) -> frozenset[str] | None:
+    if "gpu" not in asked.items:
+        return None
+    included, out = asked.sets("gpu", _models)
+    return (frozenset(accelerators()) if included is None else included) - out or contradiction("gpu", asked)
+
+
+def _models(text: str) -> frozenset[str]:
+    if counted := _COUNTED_GPU.fullmatch(text):
+        raise BadQuestion("gpu", f"gpu={text}: the count is a parameter of its own.", [counted[2]])
+    try:
+        return resolve_question(text)
+    except UnknownAccelerator as unknown:
+        raise BadQuestion("gpu", str(unknown).partition(": did you mean")[0] + ".", unknown.did_you_mean) from None
+
+
+def _counts(asked: Asked, endpoint: Endpoint) -> tuple[CountRange, ...]:
+    items = asked.items.get("count", ("1",) if endpoint == "cheapest" else ())
+    return tuple(dict.fromkeys(values.count_range("count", item) for item in items))
+
+
+def _purchases(asked: Asked, endpoint: Endpoint) -> frozenset[Purchase] | None:
+    named = _members(asked, "purchase", Purchase)
+    spot = asked.one("spot", values.truth)
+    default = frozenset({Purchase.ON_DEMAND}) if endpoint == "cheapest" else None
+    if spot is None:
+        return default if named is None else named
+    if spot:
+        return _agreeing(asked, named, frozenset({Purchase.SPOT}))
+    return _agreeing(asked, named, default or frozenset(Purchase) - {Purchase.SPOT})
+
+
+def _agreeing(asked: Asked, named: frozenset[Purchase] | None, meant: frozenset[Purchase]) -> frozenset[Purchase]:
+    """What `spot` means, unless `purchase` says otherwise: `spot=false` allows any purchase that is not spot."""
+    if named is None or named == meant:
+        return meant
+    if Purchase.SPOT not in meant and Purchase.SPOT not in named:
+        return named
+    return contradiction("purchase", asked, "spot")
+
+
+def _members(asked: Asked, name: str, words: type[Purchase]) -> frozenset[Purchase] | None:
+    if name not in asked.items:
+        return None
+    included, out = asked.sets(name, lambda text: frozenset({values.member(name, text, words)}))
+    return (frozenset(words) if included is None else included) - out or contradiction(name, asked)
+
+
+def _hosting(asked: Asked, endpoint: Endpoint) -> frozenset[Hosting]:
+    if "hosting" not in asked.items:
+        return frozenset({Hosting.DATACENTER} if endpoint == "cheapest" else Hosting)
+    included, out = asked.sets("hosting", _hosts)
+    return (frozenset(Hosting) if included is None else included) - out or contradiction("hosting", asked)
+
+
+def _hosts(text: str) -> frozenset[Hosting]:
+    return frozenset(Hosting) if text == "any" else frozenset({values.member("hosting", text, Hosting)})
+
+
+def _country(text: str, world: World) -> str:
+    code = text.upper()
+    if code not in world.all_countries():
+        message = f"country={text}: write a country of two letters (ISO 3166) that has a region, such as DE."
+        raise BadQuestion("country", message, [near.upper() for near in alike(text, _folded(world.all_countries()))])
+    return code
+
+
+def _folded(names: Iterable[str]) -> set[str]:
+    return {name.casefold() for name in names}
+
+
+def _currency(text: str, world: World) -> str:
+    code = text.upper()
+    if code == "USD" or code in world.currencies or ecb_rates().rate(code, "USD") is not None:
+        return code
+    raise BadQuestion("currency", f"currency={text}: no exchange rate is known for it.", ["USD", "EUR", "CNY"])
+
+
+def _fallback(
+    asked: Asked,
+    primary: Iterable[RegionKey],
+    excluded: frozenset[RegionKey],
+    world: World,
+    endpoint: Endpoint,
+) -> tuple[frozenset[RegionKey], ...]:
+    """The tiers, each without the regions of earlier ones; explicit ones only on `offers`."""
+    items = asked.items.get("fallback")
+    if items is None:
+        tiers = configured_fallback(primary, world) if endpoint == "cheapest" else ()
+    elif items == ("none",):
+        tiers = ()
+    else:
+        tiers = tuple(_fallback_tier(item, excluded, world) for item in items)
+    return _each_once(tiers, excluded)
+
+
+def _fallback_tier(text: str, excluded: frozenset[RegionKey], world: World) -> frozenset[RegionKey]:
+    if text.casefold() == "auto":
+        raise BadQuestion("fallback", "fallback=auto is not in this version: list regions, such as ap-nanjing.")
+    if text.casefold() == "none" or text.startswith("!"):
+        raise BadQuestion("fallback", f"fallback: {text} cannot stand in a list of regions.")
+    tier = regions_named("fallback", text, world)
+    if tier <= excluded:
+        raise BadQuestion("fallback", f"fallback={text} and region=!… contradict: this region is excluded.")
+    return tier
+
+
+def _each_once(
+    tiers: Iterable[frozenset[RegionKey]], excluded: frozenset[RegionKey]
+) -> tuple[frozenset[RegionKey], ...]:
+    seen = set(excluded)
+    kept = []
+    for tier in tiers:
+        kept.append(tier - seen)
+        seen |= tier
+    return tuple(filter(None, kept))
+
+
+def _accounts(asked: Asked, world: World, endpoint: Endpoint) -> Accounts:
+    stated = asked.one("accounts", lambda name, text: values.member(name, text, Accounts))
+    if stated is not None:
+        return stated
+    return Accounts.MINE if world.accounts and endpoint == "cheapest" else Accounts.ALL
+
+
+def _stock(asked: Asked, endpoint: Endpoint) -> StockWish:
+    stated = asked.one("stock", lambda name, text: values.member(name, text, StockWish))
+    if stated is StockWish.ALL and endpoint == "cheapest":
+        raise BadQuestion("stock", "stock=all lists sold-out machines too: ask /offers for that.", ["any", "prefer"])
+    return stated or (StockWish.PREFER if endpoint == "cheapest" else StockWish.ALL)
+
+
+def _max_age(asked: Asked) -> timedelta | None:
+    return asked.one("max_age", values.duration)
+
+
+def _sort(asked: Asked) -> Sort:
+    if asked.items.get("sort") == ("job_cost",):
+        raise BadQuestion("sort", "sort=job_cost is not in this version.", list(map(str, Sort)))
+    return asked.one("sort", lambda name, text: values.member(name, text, Sort)) or Sort.PRICE

@@ -1,0 +1,77 @@
+"""The shapes of an answer."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+
+from catalog.fx import Rate
+from catalog.offers import Offer
+from selector.reasons import Reason
+
+
+class Verdict(StrEnum):
+    """What an answer is worth; `docs/selection.md` says when each applies. The first that applies, in this order."""
+
+    CONFIRMED = "confirmed"
+    UNCONFIRMED = "unconfirmed"
+    OUT_OF_STOCK = "out_of_stock"
+    STALE = "stale"
+    TOO_DEAR = "too_dear"
+    NOT_OFFERED_HERE = "not_offered_here"
+    NO_SUCH_MACHINE = "no_such_machine"
+    NO_SOURCE = "no_source"
+
+
+@dataclass(frozen=True, slots=True)
+class Match:
+    """An offer beside its tier and its price in the question's currency (nano-units; None without price or rate)."""
+
+    offer: Offer
+    tier: int
+    nanos: int | None
+    confirmed: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Miss:
+    """An offer that is not the answer, and why."""
+
+    offer: Offer
+    nanos: int | None
+    reasons: tuple[Reason, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tier:
+    """A tier's offers that meet every demand but those on stock: `matching` is the sum of the four counts.
+
+    The counts are None where the walk stopped before they were known.
+    """
+
+    tier: int
+    regions: tuple[str, ...]
+    """Codes, sorted; empty where the question names no region, and every place is primary."""
+    matching: int | None
+    confirmed: int | None
+    out: int | None
+    unknown: int | None
+    """Fresh, yet neither confirmed nor out."""
+    stale: int | None
+    passed_over: Verdict | None
+    """Why the answer is not from this tier; None for the one that answered and those after it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ranking:
+    """The answer to a question. `rejected` and `nearest_misses` are empty unless asked for or nothing was found."""
+
+    verdict: Verdict
+    best: Match | None
+    unconfirmed: Match | None
+    alternatives: tuple[Match, ...]
+    tiers: tuple[Tier, ...]
+    fallback_used: bool
+    rejected: Mapping[str, int]
+    nearest_misses: tuple[Miss, ...]
+    rates: tuple[Rate, ...]
+    """Those that the offers shown were converted at."""

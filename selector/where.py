@@ -1,0 +1,108 @@
+"""Places as people name them: codes, globs, `provider:region` and cities, as the regions and zones meant."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+
+from catalog.places import known_regions, regions_of_city
+from catalog.spec import RegionKey, ZoneKey
+from selector.values import BadQuestion, alike
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class World:
+    """What exists here, so that what does not can be refused by name."""
+
+    providers: frozenset[str]
+    accounts: frozenset[str] = frozenset()
+    """Providers with credentials here."""
+    regions: frozenset[RegionKey] = frozenset()
+    zones: frozenset[tuple[str, str, str | None, str | None]] = frozenset()
+    """(provider, region, zone name, zone id)."""
+    countries: frozenset[str] = frozenset()
+    currencies: frozenset[str] = frozenset()
+    """Currencies with a rate of the operator's own, beside the bundled ones."""
+    fallback: Mapping[str, Sequence[str]] = field(default_factory=dict, hash=False)
+    """Region -> the regions configured to fall back on, in order."""
+
+    def all_regions(self) -> frozenset[RegionKey]:
+        """Those with data and those that the table of places knows."""
+        return self.regions | known_regions().keys()
+
+    def all_countries(self) -> frozenset[str]:
+        """Those with data and those that the table of places knows."""
+        return self.countries | {known.country for known in known_regions().values()}
+
+
+def regions_named(parameter: str, text: str, world: World) -> frozenset[RegionKey]:
+    """Every region that a code, a glob, `provider:…` or a city means; a name that means none is refused."""
+    provider, name = _split(parameter, text, world)
+    known = [key for key in world.all_regions() if provider in (None, key[0])]
+    city = {key for key in regions_of_city(name) if provider in (None, key[0])}
+    found = city | {key for key in known if _named(name, key[1])}
+    if not found:
+        raise BadQuestion(
+            parameter,
+            f"{parameter}={text}: no region or city here has this name. `GET /regions` lists them.",
+            alike(name, (region for _, region in known)),
+        )
+    return frozenset(found)
+
+
+def zones_named(parameter: str, text: str, world: World) -> frozenset[ZoneKey]:
+    """Every zone whose name or id a code, glob, `provider:…` means, or that lies in a city; none is refused.
+
+    While nothing is known of a region's zones, a name that begins with the region's is taken at its word.
+    """
+    provider, name = _split(parameter, text, world)
+    zones = [zone for zone in world.zones if provider in (None, zone[0])]
+    city = set(regions_of_city(name))
+    found = {
+        (owner, region, zone_id or zone or "")
+        for owner, region, zone, zone_id in zones
+        if (owner, region) in city or _named(name, zone) or _named(name, zone_id)
+    }
+    found = found or _taken_at_its_word(provider, name, world)
+    if not found:
+        names = (word for zone in zones for word in zone[2:] if word)
+        raise BadQuestion(parameter, f"{parameter}={text}: no zone here has this name or id.", alike(name, names))
+    return frozenset(found)
+
+
+def _taken_at_its_word(provider: str | None, name: str, world: World) -> set[ZoneKey]:
+    seen = {zone[:2] for zone in world.zones}
+    return {
+        (owner, region, name.casefold())
+        for owner, region in world.all_regions()
+        if provider in (None, owner)
+        and (owner, region) not in seen
+        and name.casefold().startswith(region)
+        and len(region) < len(name) <= len(region) + 3
+    }
+
+
+def configured_fallback(primary: Iterable[RegionKey], world: World) -> tuple[frozenset[RegionKey], ...]:
+    """The tiers configured for the primary regions, in order, each region once."""
+    lists = {_setting_name(region): texts for region, texts in world.fallback.items()}
+    texts = [text for _, region in sorted(primary) for text in lists.get(_setting_name(region), ())]
+    return tuple(regions_named("fallback", text, world) for text in dict.fromkeys(texts))
+
+
+def _setting_name(region: str) -> str:
+    """Environment variables write `-` as `_`."""
+    return region.casefold().replace("_", "-")
+
+
+def _split(parameter: str, text: str, world: World) -> tuple[str | None, str]:
+    provider, colon, name = (part.strip() for part in text.rpartition(":"))
+    if not colon:
+        return None, text
+    if provider.casefold() not in world.providers:
+        raise BadQuestion(
+            parameter, f"{parameter}={text}: there is no provider {provider}.", alike(provider, world.providers)
+        )
+    return provider.casefold(), name
+
+
+def _named(text: str, name: str | None) -> bool:
+    return name is not None and fnmatchcase(name.casefold(), text.casefold())
