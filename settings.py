@@ -1,0 +1,543 @@
+"""The settings: a TOML file and the environment, read once by `load`, checked whole, and frozen.
+
+Nothing is read at import. A name that is not known is refused, never ignored; a blank value counts as not set.
+"""
+
+import re
+import tomllib
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import date, timedelta
+from decimal import Decimal
+from difflib import get_close_matches
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Annotated, Any, Literal, NamedTuple
+
+from pydantic import BaseModel, ConfigDict, Field, PlainValidator, SecretStr, ValidationError, model_validator
+from pydantic_core import ErrorDetails
+from pydantic_settings import BaseSettings, InitSettingsSource, PydanticBaseSettingsSource, SettingsConfigDict
+
+from catalog.parameters import PARAMETERS
+from collectors.base import Config
+from collectors.registry import PROVIDERS
+
+PREFIX = "GPUFARE_"
+CONFIG = "GPUFARE_CONFIG"
+FEEDS = ("machines", "prices", "spot", "stock", "scores", "places")
+_UNITS = {"d": 86400, "h": 3600, "m": 60, "s": 1}
+LOG_LEVELS = ("debug", "info", "warning", "error")
+
+
+class Outside(NamedTuple):
+    """A provider as the settings know it: services, variables of its credentials, whether it has two sites."""
+
+    services: tuple[str, ...]
+    credentials: tuple[str, ...]
+    two_sites: bool = False
+
+
+OUTSIDE = {
+    "aws": Outside(("ec2", "pricing", "price_list", "spot_advisor"), ("AWS_*",)),
+    "runpod": Outside(("api",), ("RUNPOD_API_KEY",)),
+    "tencent": Outside(("cvm", "region"), ("TENCENTCLOUD_*",), two_sites=True),
+}
+"""By the names of `collectors.registry.PROVIDERS`."""
+
+
+class SettingsError(Exception):
+    """The settings cannot be used. `problems`: a sentence each, saying which, where from, what is wrong, what to do."""
+
+    def __init__(self, problems: list[str]) -> None:
+        super().__init__("\n".join(problems))
+        self.problems = problems
+
+
+def _duration(value: object) -> timedelta:
+    found = re.fullmatch(r"([0-9]{1,9})([smhd])", str(value))
+    length = timedelta(seconds=int(found[1]) * _UNITS[found[2]]) if found else value
+    # Ten years: a longer one would leave the calendar when it is taken from the present.
+    if not isinstance(length, timedelta) or not timedelta(seconds=1) <= length <= timedelta(days=3650):
+        raise ValueError(f"{value!r} is not a duration from 1s to 3650d, such as 60s, 10m, 24h or 7d.")
+    return length
+
+
+def _names(value: object) -> tuple[str, ...]:
+    given = list(value) if isinstance(value, list | tuple) else [value]
+    parts = [part for part in given if isinstance(part, str)]
+    if len(parts) < len(given):
+        raise ValueError("this is not a list of names: separate them by commas.")
+    names = (name.strip() for part in parts for name in part.split(","))
+    return tuple(dict.fromkeys(name for name in names if name))
+
+
+def _providers(value: object) -> tuple[str, ...]:
+    return tuple(_one_of(name, PROVIDERS) for name in _names(value))
+
+
+def _boolean(value: object) -> bool:
+    return _one_of(str(value).lower(), ("true", "false")) == "true"
+
+
+def _text(value: object) -> str:
+    if isinstance(value, list | tuple):
+        return ",".join(map(_text, value))
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _log_level(value: object) -> str:
+    return _one_of(str(value).lower(), LOG_LEVELS)
+
+
+def _site(value: object) -> str:
+    return _one_of(str(value), ("cn", "intl"))
+
+
+def _polls(value: object) -> int:
+    if not re.fullmatch(r"[0-9]{1,3}", str(value)) or not 1 <= int(str(value)) <= 256:
+        raise ValueError(f"{value!r} is not a whole number from 1 to 256.")
+    return int(str(value))
+
+
+def _rate(value: object) -> Decimal:
+    if not re.fullmatch(r"[0-9]+(\.[0-9]+)?", str(value)) or not Decimal(str(value)):
+        raise ValueError(f"{value!r} is not an exchange rate: write a decimal number above 0, such as 0.1389.")
+    return Decimal(str(value))
+
+
+def _pair(value: object) -> str:
+    if not re.fullmatch(r"[A-Z]{3}_[A-Z]{3}", str(value)) or str(value)[:3] == str(value)[4:]:
+        raise ValueError("the name is not two different currency codes, such as CNY_USD (USD for 1 CNY).")
+    return str(value).replace("_", "/")
+
+
+def _day(value: object) -> date:
+    try:
+        return date.fromisoformat(str(value))
+    except ValueError:
+        raise ValueError(f"{value!r} is not a day, such as 2026-11-28.") from None
+
+
+def _url(value: object) -> str:
+    # The value may hold a password: no message repeats it.
+    found = re.fullmatch(r"https?://([\w.-]+|\[[0-9A-Fa-f:.]+])(?::([0-9]{1,5}))?(/[^\s?#@]*)?", str(value), re.ASCII)
+    if not found or not 1 <= int(found[2] or 80) <= 65535:
+        raise ValueError("write http:// or https:// and a host, without a password, such as https://example.com:8000.")
+    return str(value).rstrip("/")
+
+
+def _endpoint(value: object) -> str:
+    url = _url(value)
+    if url.count("/") > 2:
+        raise ValueError("write scheme, host and port only, such as http://127.0.0.1:9000: the path is added to it.")
+    return url
+
+
+def _database_url(value: object) -> str:
+    # The value may hold a password: no message repeats it.
+    if not re.match(r"(sqlite:///|postgresql\+psycopg://).", str(value)):
+        raise ValueError("write sqlite:///FILE or postgresql+psycopg://USER:PASSWORD@HOST/DATABASE.")
+    return str(value)
+
+
+def _one_of(value: str, allowed: Iterable[str]) -> str:
+    """`value` itself. Raises ValueError with what is allowed, and which of it is near."""
+    names = sorted(allowed)
+    if value not in names:
+        near = get_close_matches(value, names, n=3)
+        hint = f" Did you mean {' or '.join(near)}?" if near else ""
+        raise ValueError(f"{value!r} is not one of {', '.join(names)}.{hint}")
+    return value
+
+
+Boolean = Annotated[bool, PlainValidator(_boolean)]
+Duration = Annotated[timedelta, PlainValidator(_duration)]
+Names = Annotated[tuple[str, ...], PlainValidator(_names)]
+Endpoint = Annotated[str, PlainValidator(_endpoint)]
+Pair = Annotated[str, PlainValidator(_pair)]
+Rate = Annotated[Decimal, PlainValidator(_rate)]
+Text = Annotated[str, PlainValidator(_text)]
+
+_STRICT = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
+
+
+class ProviderSettings(BaseModel):
+    """One provider's settings."""
+
+    model_config = _STRICT
+
+    enabled: Boolean | None = Field(
+        default=None,
+        description="`false` switches it off.",
+        json_schema_extra={"default": "true where its credentials are found or it needs none"},
+    )
+    regions: Names = Field(
+        default=(),
+        description="The regions to poll.",
+        json_schema_extra={"default": "all that the account has; AWS price list without credentials: `us-east-1`"},
+    )
+    intervals: Mapping[str, Duration] = Field(
+        default_factory=dict,
+        description=f"How often to poll a feed, from `1s`. Feeds: {', '.join(FEEDS)}.",
+        json_schema_extra={"key": "<FEED>", "default": "each feed's own"},
+    )
+    site: Annotated[Literal["cn", "intl"], PlainValidator(_site)] | None = Field(
+        default=None, description="tencent: `cn` or `intl`. Decides the currency; without it the provider is off."
+    )
+    endpoints: Mapping[str, Endpoint] = Field(
+        default_factory=dict,
+        description="Scheme, host and port of a service, to use instead of the public one. Services: "
+        + "; ".join(f"{name} {', '.join(known.services)}" for name, known in OUTSIDE.items())
+        + ".",
+        json_schema_extra={"key": "<SERVICE>", "default": "the provider's own"},
+    )
+
+
+class Launches(BaseModel):
+    """What reported launches do."""
+
+    model_config = _STRICT
+
+    hold: Duration = Field(
+        default=timedelta(minutes=30), description="How long a launch's capacity error makes an offer out."
+    )
+
+
+class Worker(BaseModel):
+    """How a worker polls."""
+
+    model_config = _STRICT
+
+    polls: Annotated[int, PlainValidator(_polls)] = Field(default=8, description="Polls at once in a worker, 1 to 256.")
+
+
+class History(BaseModel):
+    """What is kept."""
+
+    model_config = _STRICT
+
+    syncs: Duration = Field(default=timedelta(days=7), description="How long past polls are kept.")
+
+
+class Webhooks(BaseModel):
+    """What deliveries may reach."""
+
+    model_config = _STRICT
+
+    allow_private: Boolean = Field(
+        default=False, description="`true` lets webhooks go to loopback, private and other internal addresses."
+    )
+
+
+class Settings(BaseSettings):
+    """All settings. Made by `load`; made directly, it takes its arguments alone and reads no environment."""
+
+    model_config = SettingsConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True, case_sensitive=True)
+
+    database_url: Annotated[str, PlainValidator(_database_url)] = Field(
+        repr=False,
+        description="`sqlite:///FILE` or `postgresql+psycopg://USER:PASSWORD@HOST/DATABASE`.",
+        json_schema_extra={"default": "SQLite in the user's data folder (`~/.local/share/gpufare/gpufare.db`)"},
+    )
+    url: Annotated[str, PlainValidator(_url)] | None = Field(
+        default=None, description="The server that reading commands ask; unset, they read the database."
+    )
+    api_token: SecretStr | None = Field(
+        default=None,
+        description="What writes must carry, and reads off loopback; unset, the server listens on loopback only.",
+    )
+    public_reads: Boolean = Field(default=False, description="`true`: reads need no token anywhere.")
+    fx_date: Annotated[date, PlainValidator(_day)] | None = Field(
+        default=None,
+        description="The day of the exchange rates set by hand, such as `2026-11-28`; needed beside any of them.",
+    )
+    log: Annotated[str, PlainValidator(_log_level)] = Field(
+        default="info", description=f"How much is logged: {', '.join(LOG_LEVELS)}."
+    )
+    only: Annotated[tuple[str, ...], PlainValidator(_providers)] = Field(
+        default=(), description="The only providers to use; empty is unset."
+    )
+    defaults: Mapping[str, Text] = Field(
+        default_factory=dict,
+        description="Default of any parameter of `/cheapest` and `/offers`.",
+        json_schema_extra={"key": "<PARAMETER>"},
+    )
+    fallback: Mapping[str, Names] = Field(
+        default_factory=dict,
+        description="Regions to fall back on, in order; in the environment `-` of the region is written `_`.",
+        json_schema_extra={"key": "<REGION>"},
+    )
+    fx: Mapping[Pair, Rate] = Field(
+        default_factory=dict,
+        description="An exchange rate set by hand: `CNY_USD` is USD for 1 CNY, and serves both directions.",
+        json_schema_extra={"key": "<PAIR>", "default": "the rates that come with the product"},
+    )
+    worker: Worker = Worker()
+    launches: Launches = Launches()
+    history: History = History()
+    webhooks: Webhooks = Webhooks()
+    providers: Mapping[str, ProviderSettings] = Field(default_factory=dict)
+
+    @classmethod
+    def settings_customise_sources(cls, *_: Any, **sources: Any) -> tuple[PydanticBaseSettingsSource, ...]:
+        """Only the arguments: `load` names its sources itself."""
+        return (sources["init_settings"],)
+
+    @model_validator(mode="after")
+    def _dated_rates_one_a_pair(self) -> "Settings":
+        twice = [pair for pair in self.fx if f"{pair[4:]}/{pair[:3]}" in self.fx]
+        if twice:
+            raise ValueError(f"{PREFIX}FX: {' and '.join(sorted(twice))} are the same rate both ways: set one of them.")
+        if self.fx and self.fx_date is None:
+            raise ValueError(f"{PREFIX}FX_DATE: say of which day your rates are (every answer shows it).")
+        return self
+
+    def provider(self, name: str) -> ProviderSettings:
+        """The provider's settings; the defaults where none are set."""
+        return self.providers.get(name, ProviderSettings())
+
+    def enabled(self, name: str) -> bool:
+        """Whether the settings leave the provider on. Whether it has what it needs, it says itself."""
+        return (not self.only or name in self.only) and self.provider(name).enabled is not False
+
+    def config_of(self, name: str, environ: Mapping[str, str]) -> Config:
+        """What the provider is built from, with no variable of `environ` but its own credentials'.
+
+        A blank variable counts as not set. Raises KeyError for a provider that is not in `OUTSIDE`.
+        """
+        own, patterns = self.provider(name), OUTSIDE[name].credentials
+        return Config(
+            environ={
+                variable: value
+                for variable, value in environ.items()
+                if value.strip() and any(fnmatchcase(variable, pattern) for pattern in patterns)
+            },
+            regions=own.regions,
+            site=own.site,
+            endpoints=own.endpoints,
+        )
+
+
+_Path = tuple[str, ...]
+"""A setting's name, by its parts: `("providers", "aws", "regions")`."""
+
+_GROUPS: Mapping[str, type[BaseModel]] = {
+    "worker": Worker,
+    "launches": Launches,
+    "history": History,
+    "webhooks": Webhooks,
+}
+
+
+def _below(path: _Path) -> tuple[str, ...]:
+    """The names that may stand below a group of settings; none below a setting. `<region>` stands for any name."""
+    match path:
+        case ():
+            return tuple(Settings.model_fields)
+        case ("providers",):
+            return tuple(PROVIDERS)
+        case ("providers", name):
+            return tuple(key for key in ProviderSettings.model_fields if key != "site" or OUTSIDE[name].two_sites)
+        case ("providers", _, "intervals"):
+            return FEEDS
+        case ("providers", name, "endpoints"):
+            return OUTSIDE[name].services
+        case ("defaults",):
+            return tuple(PARAMETERS)
+        case ("fallback",):
+            return ("<region>",)
+        case ("fx",):
+            return ("<pair>",)
+        case (group,) if group in _GROUPS:
+            return tuple(_GROUPS[group].model_fields)
+        case _:
+            return ()
+
+
+def _every_setting(path: _Path = ()) -> Iterator[_Path]:
+    names = _below(path)
+    if not names:
+        yield path
+    for name in names:
+        yield from _every_setting((*path, name))
+
+
+@dataclass(frozen=True)
+class _Source:
+    """One place that settings come from: the environment, or a file."""
+
+    file: Path | None
+    given: Mapping[_Path, object]
+    faults: list[str] = field(default_factory=list)
+    """What is wrong beside the names."""
+
+    def name(self, path: _Path) -> str:
+        """The setting as this source writes it."""
+        return PREFIX + "__".join(map(self.spelt, path)) if self.file is None else ".".join(path)
+
+    def spelt(self, part: str) -> str:
+        """One part of a setting's name as this source writes it."""
+        return part.replace("-", "_").upper() if self.file is None else part
+
+    def where(self, path: _Path) -> str:
+        return f"{self.name(path)} ({self.file or 'environment'})"
+
+    def problems(self) -> list[str]:
+        """A sentence for each fault, and for each name that is not a setting's."""
+        found = (self._problem(path, value) for path, value in self.given.items())
+        return self.faults + [problem for problem in found if problem]
+
+    def values(self) -> dict[str, object]:
+        """What is set, nested, without what `problems` speaks of and without blanks."""
+        good = {path: value for path, value in self.given.items() if not self._problem(path, value)}
+        return _nested({path: value for path, value in good.items() if value not in ("", {})})
+
+    def _problem(self, path: _Path, value: object) -> str | None:
+        for depth, part in enumerate(path):
+            names = _below(path[:depth])
+            if part not in names and not (part and names and names[0].startswith("<")):
+                return f"{self.where(path)}: there is no such setting. {self._instead(path, names)}"
+        names = _below(path)
+        if names and not isinstance(value, dict):
+            inside = ", ".join(map(self.spelt, names))
+            return f"{self.where(path)}: this is a group, not a setting. Set in it: {inside}."
+        if not names and isinstance(value, dict):
+            return f"{self.where(path)}: this takes one value, not a table."
+        return None
+
+    def _instead(self, path: _Path, names: tuple[str, ...]) -> str:
+        every = {"__".join(setting): setting for setting in _every_setting()}
+        if self.file is None:
+            every["config"] = ("config",)
+        near = [self.name(every[name]) for name in get_close_matches("__".join(path), every, n=3, cutoff=0.55)]
+        hint = f"Did you mean {' or '.join(near)}? " if near else ""
+        return f"{hint}Allowed there: {', '.join(map(self.spelt, names)) or 'no further name'}."
+
+
+def _nested(flat: Mapping[_Path, object]) -> dict[str, object]:
+    groups: dict[str, dict[_Path, object]] = {}
+    for (head, *rest), value in flat.items():
+        if rest:
+            groups.setdefault(head, {})[tuple(rest)] = value
+    leaves = {path[0]: value for path, value in flat.items() if len(path) == 1}
+    return leaves | {head: _nested(below) for head, below in groups.items()}
+
+
+def _environment(environ: Mapping[str, str]) -> _Source:
+    ours = {name: value for name, value in environ.items() if name.upper().startswith(PREFIX) and name != CONFIG}
+    misspelt = [f"{name} (environment): write it {name.upper()}." for name in ours if name != name.upper()]
+    given = {_environ_path(name): value.strip() for name, value in ours.items() if name == name.upper()}
+    return _Source(None, given, misspelt)
+
+
+def _environ_path(name: str) -> _Path:
+    head, *rest = name.removeprefix(PREFIX).lower().split("__")
+    if head == "fallback":
+        rest = [part.replace("_", "-") for part in rest]
+    if head == "fx":  # currency codes are written in capitals, in the file too
+        rest = [part.upper() for part in rest]
+    return (head, *rest)
+
+
+def _file(environ: Mapping[str, str], folder: Path) -> _Source:
+    """The first file that is there. Its fault, where GPUFARE_CONFIG names none or it cannot be read."""
+    named = environ.get(CONFIG, "").strip()
+    home = _user_folder(environ, "XDG_CONFIG_HOME", ".config")
+    usual = [folder / "gpufare.toml", *([home / "gpufare.toml"] if home else [])]
+    for file in [folder / named] if named else usual:
+        try:
+            table = tomllib.loads(file.read_bytes().decode(), parse_float=Decimal)
+        except FileNotFoundError:
+            continue
+        except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+            reason = error.strerror if isinstance(error, OSError) else str(error)
+            return _Source(file, {}, [f"{file}: it cannot be read as a TOML file ({reason}): correct or remove it."])
+        return _Source(file, dict(_flat(table)))
+    fault = f"{CONFIG} (environment): there is no file {folder / named}: correct or unset it."
+    return _Source(usual[0], {}, [fault] if named else [])
+
+
+def _flat(table: Mapping[str, object], above: _Path = ()) -> Iterator[tuple[_Path, object]]:
+    for key, value in table.items():
+        if isinstance(value, dict) and value:
+            yield from _flat(value, (*above, key))
+        else:
+            yield (*above, key), value.strip() if isinstance(value, str) else value
+
+
+def _user_folder(environ: Mapping[str, str], variable: str, below_home: str) -> Path | None:
+    """gpufare's folder among the user's; None without a home. A relative XDG variable is not valid and not used."""
+    named, home = environ.get(variable, ""), environ.get("HOME", "")
+    if Path(named).is_absolute():
+        return Path(named) / "gpufare"
+    return Path(home) / below_home / "gpufare" if Path(home).is_absolute() else None
+
+
+def _usual(environ: Mapping[str, str]) -> dict[str, object]:
+    """The one default that depends on the user."""
+    data = _user_folder(environ, "XDG_DATA_HOME", ".local/share")
+    return {"database_url": f"sqlite:///{data / 'gpufare.db'}"} if data else {}
+
+
+def load(environ: Mapping[str, str], folder: Path) -> Settings:
+    """The settings of this environment and of the file that it names, or of `folder`'s, or of the user's own.
+
+    The environment wins, setting by setting. Raises SettingsError with every problem found; it repeats no secret.
+    """
+    sources = (_environment(environ), _file(environ, folder))
+    problems = [problem for source in sources for problem in source.problems()]
+    values = [*(source.values() for source in sources), _usual(environ)]
+    by_rank = tuple(InitSettingsSource(Settings, tree) for tree in values)
+    try:
+        settings = Settings(_build_sources=(by_rank, {}))  # type: ignore[call-arg] # mypy sees the fields alone
+    except ValidationError as error:
+        problems += [_sentence(detail, sources) for detail in error.errors(include_input=False)]
+    else:
+        if not problems:
+            return settings
+    raise SettingsError(problems)
+
+
+def _sentence(detail: ErrorDetails, sources: Iterable[_Source]) -> str:
+    path = tuple(str(part) for part in detail["loc"] if part != "[key]")
+    reason = str(detail.get("ctx", {}).get("error", detail["msg"]))
+    if detail["type"] == "missing":
+        return f"{PREFIX}{'__'.join(path).upper()}: set it; there is no home folder (HOME) to keep a database in."
+    where = next((source.where(path) for source in sources if path in source.given), None)
+    return f"{where}: {reason}" if where else reason
+
+
+class Setting(NamedTuple):
+    """A row of the table of settings: its environment variable, its default in words, what it means."""
+
+    name: str
+    default: str
+    meaning: str
+
+
+def describe() -> list[Setting]:
+    """Every setting, in the order of this file. The documents and the example are checked against it."""
+    file = Setting(CONFIG, "`gpufare.toml` in the working folder, else in `~/.config/gpufare`", "The settings file.")
+    return [file, *_rows(Settings, PREFIX)]
+
+
+def _rows(model: type[BaseModel], above: str) -> Iterator[Setting]:
+    for key, info in model.model_fields.items():
+        name = above + key.upper()
+        extra = info.json_schema_extra if isinstance(info.json_schema_extra, dict) else {}
+        if key == "providers":
+            yield from _rows(ProviderSettings, f"{name}__<NAME>__")
+        elif key in _GROUPS:
+            yield from _rows(_GROUPS[key], f"{name}__")
+        else:
+            below = f"__{extra['key']}" if "key" in extra else ""
+            yield Setting(name + below, str(extra.get("default", _shown(info.default))), info.description or "")
+
+
+def _shown(default: object) -> str:
+    """A default in the words of the environment."""
+    if isinstance(default, timedelta):
+        seconds = int(default.total_seconds())
+        unit, length = next((unit, length) for unit, length in _UNITS.items() if seconds % length == 0)
+        return f"{seconds // length}{unit}"
+    return str(default).lower() if isinstance(default, bool | int | str) else "unset"
