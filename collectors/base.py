@@ -1,0 +1,156 @@
+"""The contract of a collector: cells, pages, facts, notes and errors.
+
+A cell is what is due, fails and settles alone. `fetch` does all I/O and attaches no meaning; `parse` attaches all
+meaning and does no I/O. Retries, limits, schedules, storing and comparing are nobody's business here.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import ClassVar, Protocol
+
+from catalog.facts import Fact, Note
+from catalog.words import Evidence, Level
+
+PAGE_BYTES = 4 * 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """What one whole answer covers: a provider's feed, at a place, in a part (a charge type, say; "" for most)."""
+
+    provider: str
+    feed: str
+    place: str = ""
+    part: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """One answer, or at most 4 MiB of one, cut at record boundaries.
+
+    `name` says what it is an answer to, in the collector's own words; `place` and `part` are its cell's.
+    `skipped` counts the records dropped by a byte test, by reason.
+    """
+
+    name: str
+    body: bytes
+    at: datetime
+    place: str = ""
+    part: str = ""
+    skipped: Mapping[str, int] = field(default_factory=dict)
+    memo: Mapping[str, str] = field(default_factory=dict)
+    """What the next fetch of this cell wants to know (an ETag, a cursor); kept only if the whole answer is."""
+    missing: str = ""
+    """What of the whole this answer lacks, where the provider says so: the answer is then partial."""
+
+
+class ProviderError(Exception):
+    """Something between us and a provider went wrong. The message is for a person and holds no secret."""
+
+
+class NotConfigured(ProviderError):
+    """No credentials or a missing setting: the provider is off, which is no failure. Says what to set."""
+
+
+class NotServed(ProviderError):
+    """This feed is not served at this place, or not to this account: the cell is off, and asked again a day later."""
+
+
+class AuthFailed(ProviderError):
+    """The credentials were refused: the provider pauses until its settings change, and a person is told once."""
+
+
+class Throttled(ProviderError):
+    """Too many calls: the cells that share the limit pause. `retry_after` is what the provider asked for."""
+
+    def __init__(self, message: str, retry_after: timedelta | None = None) -> None:
+        super().__init__(message)
+        self.retry_after = retry_after
+
+
+class Unavailable(ProviderError):
+    """Timeout, reset or 5xx: this cell only."""
+
+
+class Drift(ProviderError):
+    """The answer is not as learnt: this cell only, and nothing of it is stored."""
+
+
+class Unchanged(Exception):
+    """The provider says that nothing changed since the memo: the cell is confirmed as it stands."""
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """How many calls a second a provider takes from all of us, over the cells that share a key."""
+
+    key: str
+    per_second: float
+
+
+class Feed(Protocol):
+    """One thing a provider can be asked: machines, prices, spot, stock, scores or places."""
+
+    provider: ClassVar[str]
+    name: ClassVar[str]
+    every: ClassVar[timedelta]
+    fresh_for: ClassVar[timedelta]
+    """How long a fact of it counts as fresh."""
+    absent: ClassVar[Level]
+    """What a whole answer's silence about a machine means: out, or unknown."""
+
+    def cells(self, regions: Iterable[str]) -> Iterable[Cell]:
+        """The cells to poll. `regions` are those the settings name, else those the provider's `places` feed named."""
+        ...
+
+    def limit(self, cell: Cell) -> Limit:
+        """The limit that the cell's calls come under."""
+        ...
+
+    def fetch(self, cell: Cell, now: datetime, memo: Mapping[str, str]) -> Iterator[Page]:
+        """All pages of a whole answer. Raises only ProviderError, or Unchanged."""
+        ...
+
+    def parse(self, page: Page) -> Iterator[Fact | Note]:
+        """What the page states. Raises only Drift."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Config:
+    """What a provider is built from. Reading it costs nothing; a missing credential shows in `off`, not as an error."""
+
+    environ: Mapping[str, str] = field(default_factory=dict, repr=False)
+    """Where the SDK's own credential variables stand. Never printed."""
+    regions: tuple[str, ...] = ()
+    """The regions that the settings name; empty means all that the account has."""
+    site: str | None = None
+    """`cn` or `intl`, where a provider has two. Decides the currency; never guessed."""
+    endpoints: Mapping[str, str] = field(default_factory=dict)
+    """Service -> scheme, host and port, instead of the public ones."""
+    timeout: timedelta = timedelta(seconds=30)
+    """How long one call may take before it counts as unavailable."""
+
+
+class Provider(Protocol):
+    """A configured provider: its feeds, ready to poll. Built from a Config without I/O."""
+
+    name: ClassVar[str]
+    evidence: ClassVar[tuple[Evidence, ...]]
+    """The kinds of evidence that it can give, strongest first."""
+
+    def __init__(self, config: Config) -> None: ...
+
+    @property
+    def account(self) -> bool:
+        """Whether this installation has credentials for it."""
+        ...
+
+    def feeds(self) -> Iterable[Feed]:
+        """The feeds that its settings and credentials allow."""
+        ...
+
+    def off(self) -> Mapping[str, str]:
+        """Feed name -> what to set so that it runs, for every feed that `feeds` leaves out."""
+        ...
