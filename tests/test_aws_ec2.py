@@ -1,0 +1,340 @@
+"""AWS's feeds through the real boto3: what is asked, in which region, and what goes wrong."""
+
+import json
+from collections.abc import Mapping
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+import simcloud
+from catalog.facts import Fact, Machine, Note, Offered, Price, Region
+from catalog.words import Purchase
+from collectors.aws import Aws
+from collectors.base import (
+    AuthFailed,
+    Cell,
+    Config,
+    Drift,
+    Feed,
+    NotServed,
+    Page,
+    ProviderError,
+    Throttled,
+    Unavailable,
+)
+from tests.support.canned import Canned, canned
+from tests.support.ec2 import Answer, Asked, Call, ec2, plain, refusal
+from tests.support.pages import NOW, cases
+
+KEYS = {"AWS_ACCESS_KEY_ID": "AKIDEXAMPLE", "AWS_SECRET_ACCESS_KEY": "invented"}
+
+
+def config(server: Asked, **more: Any) -> Config:
+    return Config(KEYS, endpoints={"ec2": server.url}, **more)
+
+
+def feed(name: str, settings: Config) -> Feed:
+    (found,) = (one for one in Aws(settings).feeds() if one.name == name)
+    return found
+
+
+def fetched(name: str, server: Asked, region: str = "us-east-1", **more: Any) -> list[Page]:
+    return list(feed(name, config(server, **more)).fetch(Cell("aws", name, region), NOW, {}))
+
+
+def facts(name: str, server: Asked, region: str = "us-east-1") -> list[Fact]:
+    reader = feed(name, config(server))
+    found = (item for page in fetched(name, server, region) for item in reader.parse(page))
+    return [item for item in found if not isinstance(item, Note)]
+
+
+def recorded(name: str) -> Mapping[str, Any]:
+    (case,) = (case for case in cases("aws") if case.name == name)
+    return plain(case.page.body)
+
+
+def region_of_everything(call: Call) -> Answer:
+    """us-west-2 as its recorded pages have it."""
+    if call.action == "DescribeInstanceTypes":
+        return {"InstanceTypes": recorded("types")["InstanceTypes"]}
+    if call.action == "DescribeSpotPriceHistory":
+        return recorded("history")
+    key = {
+        "DescribeAvailabilityZones": "AvailabilityZones",
+        "DescribeInstanceTypeOfferings": "InstanceTypeOfferings",
+    }.get(call.action)
+    return {key: recorded("offerings")[key]} if key else recorded("regions")
+
+
+@pytest.mark.parametrize(
+    ("name", "pages"),
+    [("places", ["regions"]), ("machines", ["types", "offerings"]), ("spot", ["history"])],
+)
+def test_what_comes_over_the_wire_is_what_the_recorded_pages_hold(name: str, pages: list[str]) -> None:
+    with ec2(region_of_everything) as server:
+        bodies = [json.loads(page.body) for page in fetched(name, server, "us-west-2")]
+    assert bodies == [recorded(page) for page in pages]
+
+
+def test_every_call_is_signed_for_ec2_in_its_own_region(monkeypatch: pytest.MonkeyPatch) -> None:
+    """B008, B136, B137: an endpoint of ours does not change the region, and no environment sets it."""
+    monkeypatch.setenv("AWS_DEFAULT_REGION", "ap-south-1")
+    with ec2(region_of_everything) as server:
+        fetched("machines", server, "eu-west-1")
+        fetched("places", server, "")
+    assert server.actions() == [
+        "DescribeAvailabilityZones eu-west-1",
+        "DescribeInstanceTypes eu-west-1",
+        "DescribeInstanceTypeOfferings eu-west-1",
+        "DescribeRegions us-east-1",
+    ]
+    assert {call.service for call in server.calls} == {"ec2"}
+
+
+def test_all_regions_are_asked_for_and_all_zones() -> None:
+    with ec2(region_of_everything) as server:
+        fetched("places", server, "")
+        fetched("machines", server)
+    asked = {call.action: call.parameters for call in server.calls}
+    assert asked["DescribeRegions"]["AllRegions"] == "true"
+    assert asked["DescribeAvailabilityZones"]["AllAvailabilityZones"] == "true"
+
+
+def test_types_are_asked_for_by_family_and_offerings_by_whole_names() -> None:
+    with ec2(region_of_everything) as server:
+        fetched("machines", server)
+    asked = {call.action: call for call in server.calls}
+    assert asked["DescribeInstanceTypes"].values("Filter.1.Value") == ["p*", "g*", "trn*", "inf*", "dl*", "vt*"]
+    offerings = asked["DescribeInstanceTypeOfferings"]
+    assert offerings.parameters["LocationType"] == "availability-zone-id"
+    names = [one["InstanceType"] for one in recorded("types")["InstanceTypes"]]
+    assert offerings.values("Filter.1.Value") == names
+
+
+def test_more_types_than_one_filter_takes_are_asked_for_in_turn() -> None:
+    def answer(call: Call) -> Answer:
+        if call.action == "DescribeInstanceTypes":
+            return {"InstanceTypes": [{"InstanceType": f"g0.{number}xlarge"} for number in range(450)]}
+        return region_of_everything(call)
+
+    with ec2(answer) as server:
+        fetched("machines", server)
+    asked = [call for call in server.calls if call.action == "DescribeInstanceTypeOfferings"]
+    assert [len(call.values("Filter.1.Value")) for call in asked] == [200, 200, 50]
+
+
+def test_a_region_without_accelerators_is_a_whole_answer() -> None:
+    def answer(call: Call) -> Answer:
+        return {"InstanceTypes": []} if call.action == "DescribeInstanceTypes" else region_of_everything(call)
+
+    with ec2(answer) as server:
+        first, second = fetched("machines", server)
+    assert json.loads(first.body) == {"InstanceTypes": []}
+    assert json.loads(second.body)["InstanceTypeOfferings"] == []
+
+
+def test_types_that_came_and_offerings_that_failed_are_a_failed_cell() -> None:
+    """B066: nothing is handed over, so nothing can be stored."""
+    html = Canned(500, b"<!doctype html><html><body>Internal Server Error</body></html>")
+
+    def answer(call: Call) -> Answer:
+        return html if call.action == "DescribeInstanceTypeOfferings" else region_of_everything(call)
+
+    with ec2(answer) as server:
+        pages = feed("machines", config(server)).fetch(Cell("aws", "machines", "us-east-1"), NOW, {})
+        with pytest.raises(Unavailable, match="DescribeInstanceTypeOfferings"):
+            next(pages)
+
+
+def spot(zone: str, price: str) -> dict[str, str]:
+    return {
+        "InstanceType": "p5.48xlarge",
+        "AvailabilityZone": zone,
+        "ProductDescription": "Linux/UNIX",
+        "SpotPrice": price,
+        "Timestamp": "2026-05-01T00:00:00Z",
+    }
+
+
+def pages_of_spot(pages: Mapping[str, Answer]) -> Any:
+    """Answers by the token that the request carries."""
+    return lambda call: pages[call.parameters.get("NextToken", "")]
+
+
+def test_an_empty_first_page_is_not_the_end_and_an_empty_token_is() -> None:
+    """B053: three requests, none with an empty token. B005: both zones have their price."""
+    pages: dict[str, Answer] = {
+        "": {"SpotPriceHistory": [], "NextToken": "t1"},
+        "t1": {"SpotPriceHistory": [spot("us-east-1a", "0.11")], "NextToken": "t2"},
+        "t2": {"SpotPriceHistory": [spot("us-east-1b", "0.12")], "NextToken": ""},
+    }
+    with ec2(pages_of_spot(pages)) as server:
+        found = facts("spot", server)
+    assert [call.parameters.get("NextToken") for call in server.calls] == [None, "t1", "t2"]
+    assert {item.zone: item.nanos for item in found if isinstance(item, Price)} == {
+        "us-east-1a": 110_000_000,
+        "us-east-1b": 120_000_000,
+    }
+
+
+def test_a_zone_whose_rows_are_on_two_pages_has_one_price() -> None:
+    """B056."""
+    older = spot("us-east-1a", "7.90") | {"Timestamp": "2026-03-01T00:00:00Z"}
+    pages: dict[str, Answer] = {
+        "": {"SpotPriceHistory": [spot("us-east-1a", "7.34")], "NextToken": "t1"},
+        "t1": {"SpotPriceHistory": [older]},
+    }
+    with ec2(pages_of_spot(pages)) as server:
+        found = facts("spot", server)
+    assert [item.nanos for item in found if isinstance(item, Price)] == [7_340_000_000]
+
+
+def test_a_token_that_comes_twice_is_no_whole_list() -> None:
+    """B053."""
+    same: Answer = {"SpotPriceHistory": [spot("us-east-1a", "0.11")], "NextToken": "again"}
+    with ec2(lambda _: same) as server, pytest.raises(Drift, match="twice"):
+        fetched("spot", server)
+    assert len(server.calls) == 2
+
+
+def test_a_page_that_fails_after_others_came_fails_the_cell() -> None:
+    """B005: no zone gets a price of 0 for a datum that did not come."""
+    pages: dict[str, Answer] = {
+        "": {"SpotPriceHistory": [spot("us-east-1a", "0.0069")], "NextToken": "t1"},
+        "t1": refusal("InternalError", 500),
+    }
+    with ec2(pages_of_spot(pages)) as server, pytest.raises(Unavailable):
+        fetched("spot", server)
+
+
+def test_spot_is_asked_for_from_now_on_under_both_descriptions_of_linux() -> None:
+    """B024."""
+    with ec2(region_of_everything) as server:
+        fetched("spot", server)
+    (call,) = server.calls
+    assert call.parameters["StartTime"] == "2026-11-30T12:00:00Z"
+    assert call.values("ProductDescription") == ["Linux/UNIX", "Linux/UNIX (Amazon VPC)"]
+    assert call.values("Filter.1.Value")[0] == "p*"
+
+
+def test_aws_china_is_asked_at_home_and_billed_in_yuan() -> None:
+    china = {"regions": ("cn-north-1",)}
+    with ec2(region_of_everything) as server:
+        fetched("places", server, "", **china)
+        (page,) = fetched("spot", server, "cn-north-1", **china)
+        assert {
+            item.currency for item in feed("spot", config(server, **china)).parse(page) if isinstance(item, Price)
+        } == {"CNY"}
+    assert server.actions() == ["DescribeRegions cn-north-1", "DescribeSpotPriceHistory cn-north-1"]
+
+
+def opt_in(status: str | None, refused: str = "AuthFailure") -> Any:
+    """A region that refuses, and a home region that says whether it is enabled: not at all for None."""
+
+    def answer(call: Call) -> Answer:
+        if call.region != "us-east-1" or status is None:
+            return refusal(refused, 401)
+        return {"Regions": [{"RegionName": call.values("RegionName")[0], "OptInStatus": status}]}
+
+    return answer
+
+
+@pytest.mark.parametrize("code", ["AuthFailure", "OptInRequired", "UnrecognizedClientException"])
+def test_a_region_that_is_not_enabled_is_not_served_and_the_account_is_fine(code: str) -> None:
+    """B061."""
+    with ec2(opt_in("not-opted-in", code)) as server, pytest.raises(NotServed, match="me-central-1 is not enabled"):
+        fetched("machines", server, "me-central-1")
+    assert server.actions()[-1] == "DescribeRegions us-east-1"
+
+
+@pytest.mark.parametrize("status", ["opted-in", "opt-in-not-required", None])
+def test_credentials_refused_elsewhere_too_are_refused(status: str | None) -> None:
+    with ec2(opt_in(status)) as server, pytest.raises(AuthFailed, match="AWS_ACCESS_KEY_ID"):
+        fetched("machines", server, "me-central-1")
+
+
+def test_a_home_region_that_does_not_answer_leaves_the_account_alone() -> None:
+    def answer(call: Call) -> Answer:
+        return refusal("InternalError", 500) if call.region == "us-east-1" else refusal("AuthFailure", 401)
+
+    with ec2(answer) as server, pytest.raises(Unavailable):
+        fetched("machines", server, "me-central-1")
+
+
+@pytest.mark.parametrize(
+    ("code", "status", "expected", "said"),
+    [
+        ("RequestLimitExceeded", 503, Throttled, "RequestLimitExceeded"),
+        ("Throttling", 400, Throttled, "Throttling"),
+        ("UnauthorizedOperation", 403, AuthFailed, "ec2:DescribeSpotPriceHistory"),
+        ("AuthFailure", 401, AuthFailed, "refused"),
+        ("InternalError", 500, Unavailable, "InternalError"),
+        ("Unavailable", 503, Unavailable, "HTTP 503"),
+        ("InvalidParameterValue", 400, Drift, "InvalidParameterValue"),
+    ],
+)
+def test_each_error_of_ec2_has_its_meaning(code: str, status: int, expected: type[ProviderError], said: str) -> None:
+    with ec2(lambda _: refusal(code, status)) as server, pytest.raises(expected, match=said) as caught:
+        fetched("spot", server)
+    assert type(caught.value) is expected
+    assert len(server.calls) == 1, "one attempt: retries are not the SDK's business here"
+
+
+def test_an_answer_without_its_list_is_drift_and_no_empty_one() -> None:
+    with ec2(lambda _: {}) as server, pytest.raises(Drift, match="holds no SpotPriceHistory"):
+        fetched("spot", server)
+
+
+def test_throttling_hands_on_the_pause_that_is_asked_for() -> None:
+    with canned(Canned(429, b"slow down", {"Retry-After": "7"})) as server, pytest.raises(Throttled) as caught:
+        list(feed("spot", Config(KEYS, endpoints={"ec2": server.url})).fetch(Cell("aws", "spot", "us-east-1"), NOW, {}))
+    assert caught.value.retry_after == timedelta(seconds=7)
+
+
+@pytest.mark.parametrize(
+    ("environ", "endpoint", "expected"),
+    [
+        ({"AWS_PROFILE": "no-such-profile"}, "http://127.0.0.1:9", AuthFailed),
+        (KEYS, "not an address", Unavailable),
+    ],
+)
+def test_settings_that_cannot_work_say_so(
+    environ: Mapping[str, str], endpoint: str, expected: type[ProviderError]
+) -> None:
+    built = feed("spot", Config(environ, endpoints={"ec2": endpoint}))
+    with pytest.raises(expected, match=r"PROFILE|ENDPOINTS"):
+        list(built.fetch(Cell("aws", "spot", "us-east-1"), NOW, {}))
+
+
+def test_regions_zones_and_offerings_reach_the_facts() -> None:
+    """T11, end to end."""
+    with ec2(region_of_everything) as server:
+        regions = [item for item in facts("places", server, "") if isinstance(item, Region)]
+        found = facts("machines", server, "us-west-2")
+    assert {item.region for item in regions if item.enabled} == {"us-east-1", "us-west-2", "ap-east-1"}
+    assert {item.zone_id for item in found if isinstance(item, Offered)} == {"usw2-az1", "usw2-az2", "usw2-az3"}
+    p5e = next(item for item in found if isinstance(item, Machine) and item.instance_type == "p5e.48xlarge")
+    assert p5e.purchases == {Purchase.CAPACITY_BLOCK, Purchase.SPOT}
+
+
+def test_the_simulated_cloud_is_read_without_a_surprise() -> None:
+    with simcloud.start("demo") as sim:
+        endpoints = {"ec2": sim.aws.ec2_url, "price_list": sim.aws.price_list_url}
+        keys = {name: value for name, value in sim.env().items() if name.startswith("AWS_")}
+        found = {
+            one.name: [
+                item
+                for cell in one.cells(("us-east-1",))
+                for page in one.fetch(cell, NOW, {})
+                for item in one.parse(page)
+            ]
+            for one in Aws(Config(keys, endpoints=endpoints)).feeds()
+        }
+    assert {name for name, items in found.items() if items} == {"places", "machines", "spot", "prices"}
+    known = {item.instance_type for item in found["machines"] if isinstance(item, Machine) and item.gpu}
+    priced = {item.instance_type for item in found["prices"] if isinstance(item, Price)}
+    assert priced
+    assert priced <= known
+    kinds = {item.kind for items in found.values() for item in items if isinstance(item, Note)}
+    assert kinds <= {"dearer_reserved_option", "non_positive_price"}

@@ -1,0 +1,289 @@
+"""AWS's price list over a local file host: what is read, what is skipped and why, and a file that is not whole."""
+
+import csv
+import gzip
+import io
+import random
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from datetime import timedelta
+
+import pytest
+
+from catalog.facts import Machine, Note, Price
+from catalog.words import Purchase
+from collectors.aws_pricelist import Prices
+from collectors.base import (
+    PAGE_BYTES,
+    AuthFailed,
+    Cell,
+    Config,
+    Drift,
+    NotServed,
+    Page,
+    ProviderError,
+    Throttled,
+    Unavailable,
+    Unchanged,
+)
+from tests.support.canned import Asked, Canned, canned
+from tests.support.pages import NOW
+
+PREAMBLE = (
+    '"FormatVersion","v1.0"\n"Disclaimer","Invented, with a, comma."\n"Publication Date","2026-07-20T13:44:30Z"\n'
+    '"Version","20260720134430"\n"OfferCode","AmazonEC2"\n'
+)
+LINUX: Mapping[str, str] = {
+    "SKU": "", "OfferTermCode": "JRTCKXETXF", "TermType": "OnDemand", "PriceDescription": "", "Unit": "Hrs",
+    "PricePerUnit": "", "Currency": "USD", "LeaseContractLength": "", "PurchaseOption": "", "OfferingClass": "",
+    "Product Family": "Compute Instance", "Location": "US East (N. Virginia)", "Location Type": "AWS Region",
+    "Instance Type": "", "Instance Family": "General purpose", "vCPU": "8", "Memory": "1,952 GiB", "Tenancy": "Shared",
+    "Operating System": "Linux", "License Model": "No License required", "operation": "RunInstances",
+    "CapacityStatus": "Used", "GPU": "", "GPU Memory": "", "MarketOption": "OnDemand", "Pre Installed S/W": "NA",
+    "Region Code": "us-east-1",
+}  # fmt: skip
+DECOYS: Mapping[str, Mapping[str, str]] = {
+    "other_system": {"Operating System": "Windows", "operation": "RunInstances:0002"},
+    "with_other_software": {"Pre Installed S/W": "SQL Web", "operation": "RunInstances:0200"},
+    "dedicated": {"Tenancy": "Dedicated"},
+    "capacity_reservation": {"CapacityStatus": "AllocatedCapacityReservation", "PricePerUnit": "0.0000000000"},
+    "local_zone": {"Location Type": "AWS Local Zone", "Region Code": "us-east-1-bos-1"},
+    "not_a_machine": {"Product Family": "Data Transfer", "operation": "", "Instance Type": ""},
+    "reserved_convertible": {"TermType": "Reserved", "OfferingClass": "convertible", "LeaseContractLength": "1yr"},
+    "reserved_without_accelerator": {
+        "TermType": "Reserved", "OfferingClass": "standard", "LeaseContractLength": "3yr",
+        "PurchaseOption": "No Upfront",
+    },
+}  # fmt: skip
+UNUSED = {"CapacityStatus": "UnusedCapacityReservation"}
+HOST = {"Tenancy": "Host"}
+RHEL = {"Operating System": "RHEL", "operation": "RunInstances:0010"}
+
+
+def row(instance_type: str, price: str, **other: str) -> dict[str, str]:
+    return {**LINUX, "Instance Type": instance_type, "PricePerUnit": price, **other}
+
+
+def document(rows: list[dict[str, str]], columns: list[str] | None = None) -> bytes:
+    out = io.StringIO()
+    writer = csv.DictWriter(out, columns or list(LINUX), quoting=csv.QUOTE_ALL, lineterminator="\n")
+    writer.writeheader()
+    writer.writerows({**one, "SKU": f"SKU{number:06}"} for number, one in enumerate(rows))
+    return (PREAMBLE + out.getvalue()).encode()
+
+
+def hundreds() -> tuple[list[dict[str, str]], dict[str, int]]:
+    """Rows of 300 machines, each with all its decoys, and the prices that are to be found, in nano-units."""
+    rows, expected = [], {}
+    for number in range(300):
+        name, cents = f"m{number}.large", 10 + number
+        rows.append(row(name, f"{cents / 100:.10f}"))
+        rows += [{**row(name, "0.0010000000"), **other} for other in (*DECOYS.values(), UNUSED, HOST, RHEL)]
+        expected[name] = cents * 10_000_000
+    return rows, expected
+
+
+@contextmanager
+def served(body: bytes, status: int = 200, headers: Mapping[str, str] | None = None) -> Iterator[Asked]:
+    with canned(Canned(status, body, dict(headers or {}))) as server:
+        yield server
+
+
+def fetched(server: Asked, region: str = "us-east-1", memo: Mapping[str, str] | None = None) -> list[Page]:
+    feed = Prices(Config(endpoints={"price_list": server.url}, timeout=timedelta(seconds=2)))
+    return list(feed.fetch(Cell("aws", "prices", region), NOW, memo or {}))
+
+
+def read(pages: list[Page]) -> list[Price | Machine | Note]:
+    items = (item for page in pages for item in Prices(Config()).parse(page))
+    return [item for item in items if isinstance(item, Price | Machine | Note)]
+
+
+def on_demand(pages: list[Page]) -> dict[str, int]:
+    found = [item for item in read(pages) if isinstance(item, Price) and item.purchase is Purchase.ON_DEMAND]
+    assert len({price.instance_type for price in found}) == len(found)
+    return {price.instance_type: price.nanos for price in found}
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_the_linux_prices_are_found_among_all_decoys_in_any_order(seed: int) -> None:
+    """B002, B004, B021."""
+    rows, expected = hundreds()
+    columns = list(LINUX)
+    random.Random(seed).shuffle(rows)
+    random.Random(seed).shuffle(columns)
+    with served(document(rows, columns)) as server:
+        assert on_demand(fetched(server)) == expected
+
+
+def test_lines_that_are_left_out_are_counted_by_reason() -> None:
+    rows, _ = hundreds()
+    with served(document(rows)) as server:
+        (page,) = fetched(server)
+    per_reason = dict.fromkeys(DECOYS, 300) | {
+        "capacity_reservation": 600,
+        "dedicated": 600,
+        "other_system": 600,
+    }
+    assert page.skipped == per_reason
+    assert len(page.body.splitlines()) == 1 + len(rows) - sum(per_reason.values())
+
+
+def test_a_large_file_is_cut_between_instance_types_into_pages_that_read_alone() -> None:
+    """Reserved options are joined over rows: all rows of a type, wherever in the file, are on one page."""
+    filler = "x" * 4000
+    rows = [row(f"m{number}.large", "1.0000000000", PriceDescription=filler) for number in range(1500)]
+    reserved = {"TermType": "Reserved", "OfferingClass": "standard", "LeaseContractLength": "1yr"}
+    halves = [
+        row("p5.48xlarge", price, **reserved, PurchaseOption="Partial Upfront", Unit=unit, PriceDescription=filler)
+        for price, unit in (("16.5000000000", "Hrs"), ("144540", "Quantity"))
+    ]
+    windows = {**row("m0.large", "1.5000000000"), **DECOYS["other_system"]}
+    with served(document([halves[0], *rows, halves[1], windows])) as server:
+        pages = fetched(server)
+    assert len(pages) == 2
+    assert all(len(page.body) <= PAGE_BYTES for page in pages)
+    assert [dict(page.skipped) for page in pages] == [{"other_system": 1}, {}], "counted once"
+    assert len(on_demand(pages)) == 1500
+    (one,) = (item for item in read(pages) if isinstance(item, Price) and item.purchase is Purchase.RESERVED_1Y)
+    assert (one.nanos, one.upfront_nanos) == (33_000_000_000, 144_540_000_000_000)
+
+
+def test_the_file_comes_compressed() -> None:
+    body = document([row("m5.large", "0.0960000000")])
+    with served(gzip.compress(body), headers={"Content-Encoding": "gzip"}) as server:
+        assert on_demand(fetched(server)) == {"m5.large": 96_000_000}
+    assert "gzip" in server.requests[0][1]["Accept-Encoding"]
+
+
+def test_an_unchanged_file_is_not_sent_again() -> None:
+    with served(document([row("m5.large", "0.0960000000")]), headers={"ETag": '"abc-5"'}) as server:
+        (page,) = fetched(server)
+    assert page.memo == {"etag": '"abc-5"'}
+    with served(b"", 304) as server, pytest.raises(Unchanged):
+        fetched(server, memo=page.memo)
+    assert server.requests[0][1]["If-None-Match"] == '"abc-5"'
+
+
+def test_a_file_without_an_etag_is_asked_for_whole_next_time() -> None:
+    with served(document([row("m5.large", "0.0960000000")])) as server:
+        (page,) = fetched(server, memo={})
+    assert page.memo == {}
+    assert "If-None-Match" not in server.requests[0][1]
+
+
+@pytest.mark.parametrize(
+    ("region", "path"),
+    [
+        ("us-west-2", "/offers/v1.0/aws/AmazonEC2/current/us-west-2/index.csv"),
+        ("us-gov-west-1", "/offers/v1.0/aws/AmazonEC2/current/us-gov-west-1/index.csv"),
+        ("cn-north-1", "/offers/v1.0/cn/AmazonEC2/current/cn-north-1/index.csv"),
+        ("../secret", "/offers/v1.0/aws/AmazonEC2/current/..%2Fsecret/index.csv"),
+    ],
+)
+def test_each_region_has_a_file_and_china_its_own_list(region: str, path: str) -> None:
+    """B090."""
+    with served(document([])) as server:
+        fetched(server, region)
+    assert server.requests[0][0] == path
+    assert "Authorization" not in server.requests[0][1]
+
+
+def test_the_public_hosts_are_the_ones_of_the_partition() -> None:
+    from collectors.aws_pricelist import _url
+
+    assert _url(Config(), "eu-west-1").startswith("https://pricing.us-east-1.amazonaws.com/offers/v1.0/aws/")
+    assert _url(Config(), "cn-north-1").startswith("https://pricing.cn-north-1.amazonaws.com.cn/offers/v1.0/cn/")
+
+
+DENIED = b"<Error><Code>AccessDenied</Code><Message>Access Denied</Message></Error>"
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "expected"),
+    [
+        (403, DENIED, NotServed),
+        (404, b"<Error><Code>NoSuchKey</Code></Error>", NotServed),
+        (403, b"<html>blocked by the proxy</html>", Unavailable),
+        (401, b"", AuthFailed),
+        (429, b"", Throttled),
+        (500, b"", Unavailable),
+        (302, b"", Drift),
+    ],
+)
+def test_a_status_has_its_meaning(status: int, body: bytes, expected: type[ProviderError]) -> None:
+    with served(body, status) as server, pytest.raises(expected) as caught:
+        fetched(server, "us-nowhere-9")
+    assert type(caught.value) is expected
+
+
+def test_a_file_that_is_cut_off_is_no_price_list() -> None:
+    """At its end no line says how many there are: a line without an end, or fewer bytes than promised, is the sign."""
+    whole = document([row(f"m{number}.large", "1.0000000000") for number in range(50)])
+    with served(whole[:-20]) as server, pytest.raises(Unavailable, match="cut off"):
+        fetched(server)
+    with canned(Canned(200, whole, cut=True)) as server, pytest.raises(Unavailable):
+        fetched(server)
+
+
+@pytest.mark.parametrize(
+    ("was", "becomes"),
+    [
+        ('"FormatVersion","v1.0"', '"FormatVersion","v2.0"'),
+        ('"OfferCode","AmazonEC2"', '"OfferCode","AmazonRDS"'),
+        ('"Version","20260720134430"\n', ""),
+        ('"Version"', '"Also","here"\n"Version"'),
+        ('"MarketOption"', '"Market Option"'),
+        ('"Region Code"', '"Region"'),
+        ('"m5.large"', '"m5.large","one more"'),
+        ('"m5.large"', '"m5"x"large"'),
+        ('"m5.large"', '"m5.large'),
+    ],
+)
+def test_a_file_that_is_not_as_learnt_is_drift(was: str, becomes: str) -> None:
+    body = document([row("m5.large", "0.0960000000")]).decode()
+    assert was in body
+    with served(body.replace(was, becomes, 1).encode()) as server, pytest.raises(Drift):
+        fetched(server)
+
+
+def test_a_line_break_inside_quotes_is_part_of_its_record() -> None:
+    rows = [row("m5.large", "0.0960000000", PriceDescription='a "break"\nhere'), row("m6.large", "0.1000000000")]
+    with served(document(rows)) as server:
+        assert on_demand(fetched(server)) == {"m5.large": 96_000_000, "m6.large": 100_000_000}
+
+
+def test_lines_may_end_as_windows_ends_them() -> None:
+    with served(document([row("m5.large", "0.0960000000")]).replace(b"\n", b"\r\n")) as server:
+        assert on_demand(fetched(server)) == {"m5.large": 96_000_000}
+
+
+def test_empty_fields_may_stand_without_quotes() -> None:
+    with served(document([row("m5.large", "0.0960000000")]).replace(b',""', b",")) as server:
+        assert on_demand(fetched(server)) == {"m5.large": 96_000_000}
+
+
+def test_bare_metal_is_shared_where_it_says_so_and_dedicated_by_nature_else() -> None:
+    metal = {"Product Family": "Compute Instance (bare metal)"}
+    rows = [
+        row("c5.metal", "4.0800000000", **metal),
+        row("c5.metal", "4.4880000000", **metal, Tenancy="Dedicated"),
+        row("c6.metal", "5.0000000000", **metal, Tenancy="Dedicated"),
+        row("mac1.metal", "1.0000000000", **metal, Tenancy="Host"),
+    ]
+    with served(document(rows)) as server:
+        pages = fetched(server)
+    assert on_demand(pages) == {"c5.metal": 4_080_000_000, "c6.metal": 5_000_000_000}
+    assert Note("dedicated_beside_shared", "c5.metal on_demand") in read(pages)
+
+
+def test_a_region_without_machines_is_a_whole_answer() -> None:
+    with served(document([])) as server:
+        (page,) = fetched(server)
+    assert read([page]) == []
+
+
+def test_a_file_in_which_nothing_is_recognised_is_drift_and_not_nothing_for_sale() -> None:
+    body = document([row("m5.large", "0.0960000000", **{"Operating System": "linux"})])
+    with served(body) as server, pytest.raises(Drift, match="other_system"):
+        fetched(server)
