@@ -4,6 +4,7 @@ from decimal import ROUND_HALF_EVEN, Decimal, InvalidOperation
 from fractions import Fraction
 
 NANOS = 1_000_000_000
+MOST_NANOS = 2**63 - 1
 HOURS_PER_MONTH = 730
 """The hours that a month of a prepaid term counts for: 365 x 24 / 12."""
 
@@ -11,7 +12,8 @@ HOURS_PER_MONTH = 730
 def price_nanos(value: object) -> int | None:
     """The nano-units of a stated amount, exact and rounded once; None for whatever is not a price.
 
-    Not a price: absent, null, zero, negative, not a number, not finite, a bool, or below half a nano-unit.
+    Not a price: absent, null, zero, negative, not a number, not finite, a bool, below half a nano-unit, or more than a
+    64-bit column holds (9.2e9 an hour).
     A float is refused (TypeError): parse JSON with `parse_float=Decimal`.
     """
     if isinstance(value, float):
@@ -20,7 +22,8 @@ def price_nanos(value: object) -> int | None:
     amount = _amount(value)
     if amount is None or amount <= 0:
         return None
-    return round_nanos(amount) or None
+    nanos = round_nanos(amount)
+    return nanos if 0 < nanos <= MOST_NANOS else None
 
 
 def _amount(value: object) -> Fraction | None:

@@ -1,0 +1,206 @@
+"""Reading the offers of a region, and knowing which regions changed."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from datetime import datetime, timedelta
+from typing import Any
+
+from sqlalchemy import Connection, Engine, RowMapping, Table, select
+
+from catalog.facts import Machine
+from catalog.offers import Offer, Place, PriceNow, StockNow
+from catalog.places import known_regions, mainland_of
+from catalog.words import Evidence, Hosting, Level, Purchase
+from store import join
+from store.engine import reading
+from store.join import Stated
+from store.rows import fraction_of, purchases_of
+from store.tables import CELLS, FACTS, LAUNCHES, MACHINES, OFFERED, PRICES, PROVIDERS, REGIONS, STOCKS, ZONES
+
+ShelfKey = tuple[str, str]
+"""(provider, region): what is loaded and replaced as one."""
+
+
+def revisions(engine: Engine) -> dict[int, int]:
+    """Cell -> revision: a cell whose revision differs from the one read has changed."""
+    with reading(engine) as connection:
+        return {row.id: row.revision for row in connection.execute(select(CELLS.c.id, CELLS.c.revision))}
+
+
+def shelves_of(engine: Engine, cells: Iterable[int]) -> dict[int, set[ShelfKey]]:
+    """Cell -> the regions that its answer is about: those it states anything of now, and its own place.
+
+    A whole answer may say that nothing is there. One about no place is about every region of its provider.
+    """
+    found: dict[int, set[ShelfKey]] = {}
+    with reading(engine) as connection:
+        for chunk in _chunks(list(cells)):
+            columns = select(CELLS.c.id, CELLS.c.provider, CELLS.c.place)
+            for row in connection.execute(columns.where(CELLS.c.id.in_(chunk))).all():
+                found[row.id] = {(row.provider, row.place)} if row.place else _shelves(connection, row.provider)
+            for table in FACTS:
+                stated = select(CELLS.c.id, CELLS.c.provider, table.c.region).join(table, table.c.cell_id == CELLS.c.id)
+                for row in connection.execute(stated.where(CELLS.c.id.in_(chunk)).distinct()):
+                    found[row.id].add((row.provider, row.region))
+    return found
+
+
+def _shelves(connection: Connection, provider: str) -> set[ShelfKey]:
+    """Every region of a provider that anything is stated of, or that a cell is at."""
+    of_provider = CELLS.c.provider == provider
+    queries = [select(CELLS.c.place.label("region")).where(of_provider, CELLS.c.place != "")]
+    queries += [select(table.c.region).join(CELLS, CELLS.c.id == table.c.cell_id).where(of_provider) for table in FACTS]
+    return {(provider, row.region) for query in queries for row in connection.execute(query.distinct())}
+
+
+def _chunks(items: list[int], size: int = 500) -> Iterable[list[int]]:
+    return (items[start : start + size] for start in range(0, len(items), size))
+
+
+def load(engine: Engine, shelf: ShelfKey) -> list[Offer]:
+    """The offers of a region as they stand."""
+    with reading(engine) as connection:
+        return join.offers(_shelf(connection, *shelf))
+
+
+def _shelf(connection: Connection, provider: str, region: str) -> join.Shelf:
+    # In the order of their last whole answers, so that of two names for one zone the newer stands.
+    ordered = select(CELLS).where(CELLS.c.provider == provider).order_by(CELLS.c.seen_at, CELLS.c.id)
+    cells = {row["id"]: row for row in connection.execute(ordered).mappings()}
+    rows = {table.name: _rows(connection, table, cells, region) for table in FACTS}
+    return join.Shelf(
+        place=_place(connection, provider, region, rows[REGIONS.name]),
+        listed=_listed(connection, cells, rows, region),
+        zone_ids={row["zone"]: row["zone_id"] for row in rows[ZONES.name] if row["zone_id"]},
+        machines=_grouped(rows[MACHINES.name], cells, _machine),
+        offered=_grouped(rows[OFFERED.name], cells, lambda _row, _seen, _fresh: None),
+        prices=_grouped(rows[PRICES.name], cells, _price),
+        stocks=_grouped(rows[STOCKS.name], cells, _stock),
+        launches=_launches(connection, provider, region),
+    )
+
+
+def _listed(
+    connection: Connection, cells: Mapping[int, RowMapping], rows: Mapping[str, list[RowMapping]], region: str
+) -> bool:
+    """Whether a feed that says which machines there are has said so of the whole region.
+
+    Its cells about the region are those at that place, those at no place (the whole provider), and those that state
+    anything of it. All that are polled must have answered; one that is not served here has nothing to say.
+    """
+    stating = {row["cell_id"] for table in rows.values() for row in table}
+    about = defaultdict(list)
+    for cell in cells.values():
+        here = cell["place"] in (region, "") or cell["id"] in stating
+        if here and cell["feed"] in join.AUTHORITY and cell["status"] != "off":
+            about[cell["feed"]].append(cell)
+    return any(
+        any(cell["seen_at"] for cell in of_feed)
+        and all(cell["seen_at"] for cell in of_feed if cell["planned"])
+        and (feed == "machines" or _names_machines(connection, cells, feed))
+        for feed, of_feed in about.items()
+    )
+
+
+def _names_machines(connection: Connection, cells: Mapping[int, RowMapping], feed: str) -> bool:
+    """Whether a feed names machines at all: some stock feeds state nothing but stock."""
+    ids = [cell["id"] for cell in cells.values() if cell["feed"] == feed]
+    return (
+        connection.execute(select(MACHINES.c.cell_id).where(MACHINES.c.cell_id.in_(ids)).limit(1)).first() is not None
+    )
+
+
+def _rows(connection: Connection, table: Table, cells: Mapping[int, RowMapping], region: str) -> list[RowMapping]:
+    found = connection.execute(select(table).where(table.c.region == region)).mappings()
+    order = {cell_id: position for position, cell_id in enumerate(cells)}
+    return sorted((row for row in found if row["cell_id"] in order), key=lambda row: order[row["cell_id"]])
+
+
+def _place(connection: Connection, provider: str, region: str, rows: list[RowMapping]) -> Place:
+    site = connection.execute(select(PROVIDERS.c.site).where(PROVIDERS.c.name == provider)).scalar_one_or_none()
+    known = known_regions().get((provider, region))
+    stated: dict[str, Any] = dict(max(rows, key=lambda row: (row["country"] or "", row["name"] or ""))) if rows else {}
+    country = known.country if known else stated.get("country")
+    return Place(
+        provider=provider,
+        region=region,
+        site=site,
+        region_name=known.name if known else stated.get("name"),
+        country=country,
+        mainland_china=mainland_of(country, known),
+    )
+
+
+def _grouped(rows: list[RowMapping], cells: Mapping[int, RowMapping], value_of: Any) -> dict[str, list[Stated[Any]]]:
+    found: dict[str, list[Stated[Any]]] = defaultdict(list)
+    for row in rows:
+        cell = cells[row["cell_id"]]
+        seen_at = row.get("as_of") or row["seen_at"] or cell["seen_at"]
+        fresh_for = timedelta(seconds=cell["fresh_s"])
+        purchase = Purchase(row["purchase"]) if "purchase" in row else Purchase.ON_DEMAND
+        value = value_of(row, seen_at, fresh_for)
+        zone, zone_id = row.get("zone"), row.get("zone_id")
+        stated = Stated(cell["id"], cell["feed"], seen_at, fresh_for, value, zone, zone_id, purchase)
+        found[row["instance_type"]].append(stated)
+    return found
+
+
+def _machine(row: RowMapping, _seen_at: datetime, _fresh_for: timedelta) -> Machine:
+    return Machine(
+        region=row["region"],
+        instance_type=row["instance_type"],
+        gpu=row["gpu"],
+        gpu_count=fraction_of(row["gpu_count"]),
+        gpu_raw=row["gpu_raw"],
+        vram_mib=row["vram_mib"],
+        vcpus=row["vcpus"],
+        memory_mib=row["memory_mib"],
+        nvlink=row["nvlink"],
+        rdma=row["rdma"],
+        bare_metal=row["bare_metal"],
+        hosting=Hosting(row["hosting"]),
+        upstream=row["upstream"],
+        purchases=purchases_of(row["purchases"]),
+    )
+
+
+def _price(row: RowMapping, seen_at: datetime, fresh_for: timedelta) -> PriceNow:
+    return PriceNow(
+        nanos=row["nanos"],
+        currency=row["currency"],
+        source=row["source"],
+        seen_at=seen_at,
+        fresh_for=fresh_for,
+        list_nanos=row["list_nanos"],
+        upfront_nanos=row["upfront_nanos"],
+        term_months=row["term_months"],
+        estimated=row["estimated"],
+    )
+
+
+def _stock(row: RowMapping, seen_at: datetime, fresh_for: timedelta) -> StockNow:
+    return StockNow(
+        level=Level(row["level"]),
+        evidence=Evidence(row["evidence"]),
+        seen_at=seen_at,
+        fresh_for=fresh_for,
+        detail=row["detail"],
+        score=row["score"],
+        quantity=row["quantity"],
+    )
+
+
+def _launches(connection: Connection, provider: str, region: str) -> dict[tuple[str, str, Purchase], StockNow]:
+    """The newest lesson for each place, machine and purchase; an expired one is skipped when it is used."""
+    here = (LAUNCHES.c.provider == provider) & (LAUNCHES.c.region == region) & LAUNCHES.c.until.is_not(None)
+    rows = connection.execute(select(LAUNCHES).where(here).order_by(LAUNCHES.c.at, LAUNCHES.c.id))
+    return {
+        (row.zone_key, row.instance_type, Purchase(row.purchase)): StockNow(
+            level=Level(row.level),
+            evidence=Evidence.OBSERVED,
+            seen_at=row.at,
+            fresh_for=row.until - row.at,
+            detail=row.code or row.outcome,
+        )
+        for row in rows
+    }

@@ -1,0 +1,250 @@
+"""Facts as rows: which table, which key, which values, and a hash that tells whether the values changed."""
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from hashlib import blake2b
+
+from catalog.facts import Fact, Machine, Note, Offered, Price, Region, Stock, Zone
+from catalog.words import Evidence, Hosting, Level, Purchase
+from store.times import micros
+
+Value = str | int | None
+Key = tuple[str, ...]
+Row = tuple[Value, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """A table of facts: the columns of its key (after the cell) and of its values."""
+
+    table: str
+    key: tuple[str, ...]
+    values: tuple[str, ...]
+    rows: Callable[[Fact], Iterator[tuple[Key, Row]]]
+    stamped: bool = True
+    """Whether a row keeps the time it was last seen by itself."""
+    firm: frozenset[str] = frozenset()
+    """The values that two statements of one answer must agree in: where they do not, neither stands."""
+
+
+def _region(fact: Fact) -> Iterator[tuple[Key, Row]]:
+    if isinstance(fact, Region):
+        yield (fact.region,), (fact.name, fact.country, _flag(fact.enabled))
+
+
+def _zone(fact: Fact) -> Iterator[tuple[Key, Row]]:
+    if isinstance(fact, Zone):
+        yield (fact.region, fact.zone), (fact.zone_id,)
+
+
+def _machine(fact: Fact) -> Iterator[tuple[Key, Row]]:
+    if isinstance(fact, Machine):
+        yield (
+            (fact.region, fact.instance_type),
+            (
+                fact.gpu,
+                None if fact.gpu_count is None else str(fact.gpu_count),
+                fact.gpu_raw,
+                fact.vram_mib,
+                fact.vcpus,
+                fact.memory_mib,
+                _flag(fact.nvlink),
+                _flag(fact.rdma),
+                _flag(fact.bare_metal),
+                fact.hosting.value,
+                fact.upstream,
+                words_text(fact.purchases),
+            ),
+        )
+
+
+def _offered(fact: Fact) -> Iterator[tuple[Key, Row]]:
+    if isinstance(fact, Offered):
+        yield (fact.region, zone_key(fact), fact.instance_type), (fact.zone, fact.zone_id)
+
+
+def _price(fact: Fact) -> Iterator[tuple[Key, Row]]:
+    if isinstance(fact, Price):
+        yield (
+            (fact.region, zone_key(fact), fact.instance_type, fact.purchase.value),
+            (
+                fact.zone,
+                fact.zone_id,
+                fact.nanos,
+                fact.currency,
+                fact.source,
+                fact.list_nanos,
+                fact.upfront_nanos,
+                fact.term_months,
+                int(fact.estimated),
+                None if fact.as_of is None else micros(fact.as_of),
+            ),
+        )
+
+
+def _stock(fact: Fact) -> Iterator[tuple[Key, Row]]:
+    if isinstance(fact, Stock):
+        said = (fact.level.value, fact.evidence.value, fact.detail, fact.score, fact.quantity)
+        for purchase in fact.purchases:
+            yield (fact.region, zone_key(fact), fact.instance_type, purchase.value), (fact.zone, fact.zone_id, *said)
+
+
+REGIONS = Kind("regions", ("region",), ("name", "country", "enabled"), _region, stamped=False)
+ZONES = Kind("zones", ("region", "zone"), ("zone_id",), _zone, stamped=False)
+MACHINES = Kind(
+    "machines",
+    ("region", "instance_type"),
+    (
+        "gpu",
+        "gpu_count",
+        "gpu_raw",
+        "vram_mib",
+        "vcpus",
+        "memory_mib",
+        "nvlink",
+        "rdma",
+        "bare_metal",
+        "hosting",
+        "upstream",
+        "purchases",
+    ),
+    _machine,
+)
+OFFERED = Kind("offered", ("region", "zone_key", "instance_type"), ("zone", "zone_id"), _offered)
+PRICES = Kind(
+    "prices",
+    ("region", "zone_key", "instance_type", "purchase"),
+    (
+        "zone",
+        "zone_id",
+        "nanos",
+        "currency",
+        "source",
+        "list_nanos",
+        "upfront_nanos",
+        "term_months",
+        "estimated",
+        "as_of",
+    ),
+    _price,
+    firm=frozenset({"nanos", "currency", "upfront_nanos", "term_months"}),
+)
+STOCKS = Kind(
+    "stocks",
+    ("region", "zone_key", "instance_type", "purchase"),
+    ("zone", "zone_id", "level", "evidence", "detail", "score", "quantity"),
+    _stock,
+    firm=frozenset({"level", "evidence"}),
+)
+KINDS = (REGIONS, ZONES, MACHINES, OFFERED, PRICES, STOCKS)
+
+
+def zone_key(fact: Offered | Price | Stock) -> str:
+    """What a zone is kept by: its id where the provider has ids, else its name; "" for the region itself."""
+    return fact.zone_id or fact.zone or ""
+
+
+def _flag(value: bool | None) -> int | None:
+    return None if value is None else int(value)
+
+
+def words_text(words: Iterable[Purchase]) -> str:
+    """Purchases as one text column."""
+    return ",".join(sorted(words))
+
+
+def purchases_of(text: object) -> frozenset[Purchase]:
+    """The purchases of such a column."""
+    return frozenset(Purchase(word) for word in str(text).split(",") if word)
+
+
+def fraction_of(text: str | None) -> Fraction | None:
+    """The exact fraction of a column."""
+    return None if text is None else Fraction(text)
+
+
+def hash_of(values: Row) -> int:
+    """A signed 64-bit hash of a row's values: unequal hashes mean changed values."""
+    digest = blake2b(json.dumps(values, separators=(",", ":")).encode(), digest_size=8).digest()
+    return int.from_bytes(digest, "big", signed=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Sorted:
+    """An answer's facts by table, each key once."""
+
+    rows: Mapping[str, Mapping[Key, Row]]
+    conflicts: Sequence[Note]
+
+    @property
+    def size(self) -> int:
+        """How many rows the answer states."""
+        return sum(len(rows) for rows in self.rows.values())
+
+    @property
+    def digest(self) -> str:
+        """What the answer names, whatever it says of it."""
+        names = sorted(f"{table}{key!r}" for table, rows in self.rows.items() for key in rows)
+        return blake2b("\n".join(names).encode(), digest_size=16).hexdigest()
+
+
+def sort_facts(facts: Iterable[Fact]) -> Sorted:
+    """The facts by table and key. Two that contradict each other are never resolved by position.
+
+    Of two statements of one thing the fuller stands, field by field, and a field that they contradict each other in is
+    unknown. A contradicted price is left out and a contradicted stock level is unknown. Each contradiction is noted.
+    """
+    rows: dict[str, dict[Key, Row]] = {kind.table: {} for kind in KINDS}
+    several: dict[tuple[str, Key], set[Row]] = {}
+    for fact in facts:
+        for kind in KINDS:
+            for key, values in kind.rows(fact):
+                known = rows[kind.table].setdefault(key, values)
+                if known != values:
+                    several.setdefault((kind.table, key), {known}).add(values)
+    return Sorted(rows, [note for kind in KINDS for note in _settle_contradictions(kind, rows[kind.table], several)])
+
+
+def _settle_contradictions(
+    kind: Kind, rows: dict[Key, Row], several: Mapping[tuple[str, Key], set[Row]]
+) -> Iterator[Note]:
+    for key in sorted(key for table, key in several if table == kind.table):
+        columns = dict(zip(kind.values, zip(*several[kind.table, key], strict=True), strict=True))
+        contradicted = {name for name, values in columns.items() if len(_stated(name, values)) > 1}
+        if contradicted & kind.firm and kind is PRICES:
+            del rows[key]
+        else:
+            rows[key] = tuple(_settled(kind, columns, contradicted).values())
+        if contradicted:
+            yield Note(
+                f"contradicting_{kind.table}", f"{' '.join(filter(None, key))}: {', '.join(sorted(contradicted))}"
+            )
+
+
+def _stated(name: str, values: Iterable[Value]) -> set[Value]:
+    """What is said for a column, silence aside. What adds up or is a mere remark contradicts nothing."""
+    return set() if name in ("purchases", *REMARKS) else {value for value in values if value not in (None, "")}
+
+
+REMARKS = ("source", "detail", "gpu_raw", "estimated")
+"""Columns beside the matter: of two, the greater is shown."""
+
+
+def _settled(kind: Kind, columns: Mapping[str, tuple[Value, ...]], contradicted: set[str]) -> dict[str, Value]:
+    settled: dict[str, Value] = {name: None if name in contradicted else _one(v) for name, v in columns.items()}
+    if kind is MACHINES:
+        settled["purchases"] = words_text(purchase for text in columns["purchases"] for purchase in purchases_of(text))
+        settled["hosting"] = settled["hosting"] or Hosting.COMMUNITY.value  # no promise of a data centre
+        if settled["gpu"] and settled["gpu_count"] == "0":
+            settled["gpu_count"] = None
+    if kind is STOCKS and contradicted & kind.firm:
+        said = {"level": Level.UNKNOWN.value, "evidence": Evidence.REPORTED.value, "detail": "contradicting answers"}
+        settled |= said | {"score": None, "quantity": None}
+    return settled
+
+
+def _one(values: Iterable[Value]) -> Value:
+    """The one thing stated, or the greatest of several remarks."""
+    return max(values, key=lambda value: (value is not None, value not in (None, ""), str(value)))

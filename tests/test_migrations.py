@@ -1,0 +1,199 @@
+"""The database file: opened, brought to this version, and refused in a sentence where it cannot be used."""
+
+import subprocess
+import sys
+from datetime import UTC, datetime, timedelta, timezone
+from pathlib import Path
+
+import pytest
+from alembic.autogenerate import compare_metadata
+from alembic.migration import MigrationContext
+from hypothesis import given
+from hypothesis import strategies as st
+from sqlalchemy import insert, inspect, select
+from sqlalchemy.exc import StatementError
+from sqlmodel import SQLModel
+
+from store import schedule
+from store.engine import DatabaseError, migrate, open_engine, reading, writing
+from store.tables import CELLS, FACTS, LIMITS
+from store.times import instant, micros
+from tests.support.stored import T0, Cloud, opened, planned_cell, rows, stock
+
+ROOT = Path(__file__).parent.parent
+
+
+def test_a_new_database_is_what_the_tables_say(tmp_path: Path) -> None:
+    engine = opened(tmp_path)
+    assert len(SQLModel.metadata.tables) > 10
+    with reading(engine) as connection:
+        assert compare_metadata(MigrationContext.configure(connection), SQLModel.metadata) == []
+    names = {column["name"] for column in inspect(engine).get_columns("prices")}
+    assert {"nanos", "list_nanos", "upfront_nanos", "missing"} <= names
+
+
+def test_money_has_room_for_more_than_two_units_an_hour() -> None:
+    for name in ("nanos", "list_nanos", "upfront_nanos"):
+        (column,) = [table.c[name] for table in FACTS if name in table.c]
+        assert str(column.type) == "BIGINT"
+
+
+def test_migrating_again_changes_nothing(tmp_path: Path) -> None:
+    polled = Cloud(tmp_path, planned_cell("stock"))
+    polled.told(T0, stock())
+    before = rows(polled.engine, "stocks")
+    migrate(polled.engine)
+    migrate(opened(tmp_path))
+    assert rows(polled.engine, "stocks") == before
+    assert len(rows(polled.engine, "alembic_version")) == 1
+
+
+def test_several_processes_may_make_the_same_database_at_once(tmp_path: Path) -> None:
+    code = f"from store.engine import *; migrate(open_engine({f'sqlite:///{tmp_path}/new.db'!r}))"
+    command = [sys.executable, "-c", code]
+    started = [subprocess.Popen(command, cwd=ROOT, stderr=subprocess.PIPE) for _ in range(3)]  # noqa: S603 - our own code
+    errors = [process.communicate(timeout=60)[1].decode() for process in started]
+    assert [process.returncode for process in started] == [0, 0, 0], errors
+    engine = open_engine(f"sqlite:///{tmp_path}/new.db")
+    with reading(engine) as connection:
+        assert compare_metadata(MigrationContext.configure(connection), SQLModel.metadata) == []
+
+
+def test_the_tables_can_be_taken_back_and_made_again(tmp_path: Path) -> None:
+    from alembic import command
+    from alembic.config import Config
+
+    engine = opened(tmp_path)
+    config = Config()
+    config.set_main_option("script_location", str(ROOT / "store" / "migrations"))
+    with writing(engine) as connection:
+        config.attributes["connection"] = connection
+        command.downgrade(config, "base")
+    assert inspect(engine).get_table_names() == ["alembic_version"]
+    migrate(engine)
+    assert "cells" in inspect(engine).get_table_names()
+
+
+# --- what is refused
+
+
+@pytest.mark.parametrize(
+    ("url", "sentence"),
+    [
+        ("postgresql+psycopg://user:s3cret@db/gpufare", "names postgresql: this version keeps SQLite only"),
+        ("mysql://user:s3cret@db/gpufare", "names mysql: this version keeps SQLite only"),
+        ("gpufare.db", "is not a database address like sqlite:////path/gpufare.db"),
+        ("", "is not a database address"),
+        ("sqlite:///file:gpufare.db?mode=ro&uri=true", "is not a database address"),
+    ],
+)
+def test_an_address_of_another_kind_is_refused_in_a_sentence(url: str, sentence: str) -> None:
+    with pytest.raises(DatabaseError, match=sentence) as caught:
+        open_engine(url)
+    assert "s3cret" not in str(caught.value)
+    assert str(caught.value).startswith("GPUFARE_DATABASE_URL")
+
+
+def test_a_folder_that_cannot_be_made_is_refused_in_a_sentence(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("not a folder")
+    with pytest.raises(DatabaseError, match=r"file/x\.db cannot be used: .*GPUFARE_DATABASE_URL"):
+        open_engine(f"sqlite:///{tmp_path}/file/x.db")
+
+
+def test_a_path_that_is_a_folder_is_refused_in_a_sentence(tmp_path: Path) -> None:
+    with pytest.raises(DatabaseError, match="cannot be used: unable to open database file; make it writable"):
+        migrate(open_engine(f"sqlite:///{tmp_path}"))
+
+
+def test_a_file_that_is_no_database_is_refused_and_left_alone(tmp_path: Path) -> None:
+    file = tmp_path / "letter.txt"
+    file.write_text("Dear database, " * 100)
+    with pytest.raises(DatabaseError, match=r"letter\.txt cannot be used: file is not a database"):
+        migrate(open_engine(f"sqlite:///{file}"))
+    assert file.read_text() == "Dear database, " * 100
+
+
+def test_a_database_of_a_newer_version_is_refused_and_left_alone(tmp_path: Path) -> None:
+    engine = opened(tmp_path)
+    with writing(engine) as connection:
+        connection.exec_driver_sql("UPDATE alembic_version SET version_num = '9999'")
+    with pytest.raises(DatabaseError, match="cannot be used: a newer version of gpufare wrote it"):
+        migrate(engine)
+    assert [row["version_num"] for row in rows(engine, "alembic_version")] == ["9999"]
+
+
+def test_the_folder_of_a_new_database_is_made(tmp_path: Path) -> None:
+    migrate(open_engine(f"sqlite:///{tmp_path}/a/b/x.db"))
+    assert (tmp_path / "a" / "b" / "x.db").is_file()
+
+
+# --- times
+
+
+@pytest.mark.parametrize(
+    "at",
+    [
+        datetime(1970, 1, 1, tzinfo=UTC),
+        datetime(1969, 12, 31, 23, 59, 59, 999_999, tzinfo=UTC),
+        datetime(2026, 11, 30, 12, 0, 0, 1, tzinfo=UTC),
+        datetime(2100, 12, 31, 23, 59, 59, 999_999, tzinfo=UTC),
+        datetime(2026, 3, 29, 2, 30, tzinfo=timezone(timedelta(hours=8))),
+    ],
+)
+def test_a_time_comes_back_as_the_same_instant_in_utc(tmp_path: Path, at: datetime) -> None:
+    engine = opened(tmp_path)
+    with writing(engine) as connection:
+        connection.execute(insert(LIMITS).values(key="k", next_at=at))
+    with reading(engine) as connection:
+        (found,) = connection.execute(select(LIMITS.c.next_at)).scalars()
+        assert found == at
+        assert found.utcoffset() == timedelta(0)
+        assert connection.execute(select(LIMITS.c.key).where(LIMITS.c.next_at == at)).scalar_one() == "k"
+
+
+@given(st.datetimes(timezones=st.timezones()))
+def test_microseconds_lose_nothing(at: datetime) -> None:
+    assert instant(micros(at)) == at.astimezone(UTC)
+
+
+def test_a_naive_time_is_refused(tmp_path: Path) -> None:
+    engine = opened(tmp_path)
+    naive = datetime(2026, 11, 30)  # noqa: DTZ001 - what must be refused
+    with pytest.raises(TypeError):
+        micros(naive)
+    with writing(engine) as connection, pytest.raises(StatementError, match="naive"):
+        connection.execute(insert(LIMITS).values(key="k", next_at=naive))
+    with pytest.raises((TypeError, StatementError)):
+        schedule.claim(engine, naive, timedelta(minutes=1), 1)
+    assert rows(engine, "limits") == []
+
+
+def test_nothing_stays_of_a_transaction_that_breaks(tmp_path: Path) -> None:
+    engine = opened(tmp_path)
+
+    def broken() -> None:
+        with writing(engine) as connection:
+            connection.execute(insert(LIMITS).values(key="k", next_at=T0))
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        broken()
+    assert rows(engine, "limits") == []
+
+
+def test_a_reader_waits_for_no_writer_and_sees_one_state(tmp_path: Path) -> None:
+    engine, other = opened(tmp_path), opened(tmp_path)
+    with writing(engine) as writer:
+        writer.execute(insert(LIMITS).values(key="k", next_at=T0))
+        with reading(other) as reader:
+            assert reader.execute(select(LIMITS.c.key)).all() == []
+    with reading(other) as reader:
+        assert reader.execute(select(LIMITS.c.key)).scalars().all() == ["k"]
+        with writing(engine) as writer:
+            writer.execute(insert(LIMITS).values(key="l", next_at=T0))
+        assert reader.execute(select(LIMITS.c.key)).scalars().all() == ["k"]
+
+
+def test_two_cells_of_one_name_cannot_be(tmp_path: Path) -> None:
+    (unique,) = inspect(opened(tmp_path)).get_unique_constraints(CELLS.name)
+    assert unique["column_names"] == ["provider", "feed", "place", "part"]
