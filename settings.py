@@ -208,7 +208,7 @@ class Worker(BaseModel):
 
     model_config = _STRICT
 
-    polls: Annotated[int, PlainValidator(_polls)] = Field(default=8, description="Polls at once in a worker, 1 to 256.")
+    polls: Annotated[int, PlainValidator(_polls)] = Field(default=4, description="Polls at once of each provider, 1 to 256.")
 
 
 class History(BaseModel):
@@ -217,16 +217,6 @@ class History(BaseModel):
     model_config = _STRICT
 
     syncs: Duration = Field(default=timedelta(days=7), description="How long past polls are kept.")
-
-
-class Webhooks(BaseModel):
-    """What deliveries may reach."""
-
-    model_config = _STRICT
-
-    allow_private: Boolean = Field(
-        default=False, description="`true` lets webhooks go to loopback, private and other internal addresses."
-    )
 
 
 class Settings(BaseSettings):
@@ -275,7 +265,6 @@ class Settings(BaseSettings):
     worker: Worker = Worker()
     launches: Launches = Launches()
     history: History = History()
-    webhooks: Webhooks = Webhooks()
     providers: Mapping[str, ProviderSettings] = Field(default_factory=dict)
 
     @classmethod
@@ -325,7 +314,6 @@ _GROUPS: Mapping[str, type[BaseModel]] = {
     "worker": Worker,
     "launches": Launches,
     "history": History,
-    "webhooks": Webhooks,
 }
 
 

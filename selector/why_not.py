@@ -112,7 +112,7 @@ class Reasons:
         asked = self._spec.purchases
         if asked is None or offer.purchase in asked:
             return
-        if asked == {Purchase.SPOT} and not (sold_as_asked or Purchase.SPOT in offer.machine.purchases):
+        if asked == {Purchase.SPOT} and not sold_as_asked:
             yield Reason(Code.NO_SPOT_MARKET, "no spot market")
         else:
             yield Reason(Code.PURCHASE, f"{offer.purchase} is not {' or '.join(sorted(asked))}")

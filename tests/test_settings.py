@@ -39,7 +39,7 @@ def test_without_any_setting_the_defaults_hold(tmp_path: Path) -> None:
     found = of(tmp_path)
     assert found.database_url == "sqlite:////home/ada/.local/share/gpufare/gpufare.db"
     assert (found.url, found.api_token, found.public_reads, found.only) == (None, None, False, ())
-    assert (found.worker.polls, found.log, found.webhooks.allow_private) == (8, "info", False)
+    assert (found.worker.polls, found.log) == (4, "info")
     assert (found.launches.hold, found.history.syncs) == (timedelta(minutes=30), timedelta(days=7))
 
 

@@ -1,0 +1,178 @@
+"""One pass in the foreground: the same leases, limits and polls as a worker's, with word of each cell as it ends."""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from scheduler import plan
+from scheduler.plan import Configured
+from scheduler.poll import LEASE, Polls
+from scheduler.worker import POLLS_AT_ONCE, submit
+from store import schedule, status
+from store.record import Lease, LeaseLost, Result
+from store.schedule import CellNow
+
+BUSY_PAUSE_S = 0.2
+"""How long to wait where every cell left is under a rate limit or in another worker's hands."""
+OTHERS_PATIENCE = timedelta(seconds=30)
+"""How long to wait for a limit, or for cells that another worker has, before giving the pass up as it is."""
+
+
+@dataclass(frozen=True, slots=True)
+class Synced:
+    """What became of a cell in this pass."""
+
+    provider: str
+    feed: str
+    place: str
+    part: str
+    result: Result
+    seconds: float
+
+
+def sync(
+    polls: Polls,
+    configured: Iterable[Configured],
+    feeds: Sequence[str] = (),
+    on_start: Callable[[int], None] = lambda _cells: None,
+    on_end: Callable[[Synced], None] = lambda _one: None,
+) -> list[Synced]:
+    """Poll every cell of these providers once, places first; returns a row for each, the feeds that are off included.
+
+    `on_start` hears how many cells come next, twice where `places` are polled first; `on_end` hears of each as it ends.
+    """
+    providers = list(configured)
+    for one in providers:
+        plan.plan_one(polls.engine, one, polls.clock())
+    rows = [row for one in providers for row in _off(one, feeds)]
+    for row in rows:
+        on_end(row)
+    for stage in _stages(polls, providers, feeds):
+        began = polls.clock()
+        ids = [cell for name, wanted in stage for cell in schedule.make_due(polls.engine, began, [name], wanted)]
+        on_start(len(ids))
+        rows += _Pass(polls, providers, ids, began).run(on_end)
+    return rows
+
+
+def _stages(
+    polls: Polls, providers: Sequence[Configured], feeds: Sequence[str]
+) -> Iterator[list[tuple[str, list[str]]]]:
+    """(provider, its feeds) to poll: places first, since they name what the other feeds poll."""
+    places = [one.name for one in providers if _wants_places(polls, one, feeds)]
+    if places:
+        yield [(name, ["places"]) for name in places]
+    others = [(one.name, sorted(name for name in _wanted(one, feeds) if name != "places")) for one in providers]
+    yield [(name, wanted) for name, wanted in others if wanted]
+
+
+def _wanted(one: Configured, feeds: Sequence[str]) -> set[str]:
+    return {name for name in one.feeds() if not feeds or name in feeds}
+
+
+def _wants_places(polls: Polls, one: Configured, feeds: Sequence[str]) -> bool:
+    """Also unasked, where no region is known yet."""
+    if "places" in _wanted(one, feeds):
+        return True
+    known = one.config.regions or schedule.known_regions(polls.engine, one.name)
+    return bool("places" in one.feeds() and _wanted(one, feeds) and not known)
+
+
+def _off(one: Configured, feeds: Sequence[str]) -> list[Synced]:
+    missing = one.provider.off().items()
+    return [
+        Synced(one.name, feed, "", "", Result("off", error=why), 0.0)
+        for feed, why in missing
+        if not feeds or feed in feeds
+    ]
+
+
+class _Pass:
+    """A pass over cells that are due: `left` are those of which nothing has come yet."""
+
+    def __init__(self, polls: Polls, providers: Sequence[Configured], ids: Iterable[int], began: datetime) -> None:
+        self._polls = polls
+        self._providers = {one.name: one for one in providers}
+        self._feeds = {one.name: one.feeds() for one in providers}
+        self._left = set(ids)
+        self._began = began
+        self._running: dict[Future[Result], Lease] = {}
+        self._patience_ends = began + OTHERS_PATIENCE
+
+    def run(self, on_end: Callable[[Synced], None]) -> list[Synced]:
+        rows: list[Synced] = []
+        with ThreadPoolExecutor(POLLS_AT_ONCE * max(1, len(self._providers))) as pool:
+            while self._left:
+                self._start(pool)
+                ended = self._ended() if self._running else self._wait_for_others()
+                for row in ended:
+                    on_end(row)
+                rows += ended
+        return rows
+
+    def _start(self, pool: ThreadPoolExecutor) -> None:
+        running = Counter(lease.provider for lease in self._running.values())
+        waiting = self._left - {lease.cell_id for lease in self._running.values()}
+        for name, one in self._providers.items():
+            free = POLLS_AT_ONCE - running[name]
+            if not free or not waiting:
+                continue
+            now = self._polls.clock()
+            for lease in schedule.claim(self._polls.engine, now, LEASE, free, provider=name, only=waiting):
+                self._running[submit(pool, self._polls, one, self._feeds[name], lease)] = lease
+
+    def _ended(self) -> list[Synced]:
+        """What has ended of our own polls. Waits a little for one."""
+        rows = []
+        for future in wait(self._running, timeout=BUSY_PAUSE_S, return_when=FIRST_COMPLETED).done:
+            lease = self._running.pop(future)
+            error = future.exception()
+            result = _fault(error) if error else future.result()
+            if result.status == "waiting" or isinstance(error, LeaseLost):
+                continue
+            self._left.discard(lease.cell_id)
+            seconds = (self._polls.clock() - lease.started_at).total_seconds()
+            rows.append(Synced(lease.provider, lease.feed, lease.place, lease.part, result, max(seconds, 0.0)))
+        if rows:
+            self._patience_ends = self._polls.clock() + OTHERS_PATIENCE
+        return rows
+
+    def _wait_for_others(self) -> list[Synced]:
+        """What another worker polled meanwhile, what its provider's pause ends, and after a while all that is left."""
+        paused = self._paused()
+        cells = schedule.cells(self._polls.engine, self._left)
+        settled = {cell.id: row for cell in cells if (row := self._settled(cell, paused))}
+        self._left = {cell.id for cell in cells} - settled.keys()
+        if settled:
+            self._patience_ends = self._polls.clock() + OTHERS_PATIENCE
+        elif self._polls.clock() >= self._patience_ends:
+            self._left = set()
+            return [_given_up(cell) for cell in cells]
+        if self._left:
+            self._polls.sleep(BUSY_PAUSE_S)
+        return list(settled.values())
+
+    def _paused(self) -> dict[str, str]:
+        found = status.provider_statuses(self._polls.engine, self._polls.clock())
+        return {one.name: one.paused for one in found if one.paused}
+
+    def _settled(self, cell: CellNow, paused: dict[str, str]) -> Synced | None:
+        if cell.tried_at and cell.tried_at >= self._began:
+            result = Result(cell.status, cell.facts, 0, cell.error)
+        elif cell.provider in paused:
+            result = Result("failed", error=f"not polled in this pass: the provider is paused: {paused[cell.provider]}")
+        else:
+            return None
+        return Synced(cell.provider, cell.feed, cell.place, cell.part, result, 0.0)
+
+
+def _fault(error: BaseException) -> Result:
+    return Result("failed", error=f"a fault of this program: {type(error).__name__}: {error}")
+
+
+def _given_up(cell: CellNow) -> Synced:
+    seconds = OTHERS_PATIENCE.total_seconds()
+    said = f"not polled in this pass: waited {seconds:.0f} s for a rate limit, a pause or another worker"
+    return Synced(cell.provider, cell.feed, cell.place, cell.part, Result("failed", error=said), seconds)

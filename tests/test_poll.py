@@ -1,0 +1,542 @@
+"""One poll of one cell: what each answer and each error of a provider leaves behind."""
+
+import json
+from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+import stamina.instrumentation
+import structlog
+from sqlalchemy import Engine, select
+
+from catalog.facts import Fact, Note
+from catalog.words import Level
+from collectors.base import (
+    AuthFailed,
+    Drift,
+    NotConfigured,
+    NotServed,
+    ProviderError,
+    Throttled,
+    Unavailable,
+    Unchanged,
+)
+from scheduler.plan import Configured, plan
+from scheduler.poll import (
+    LEASE,
+    LIMIT_PATIENCE,
+    LONGEST_POLL,
+    NOT_SERVED_PAUSE,
+    THROTTLED_PAUSE,
+    Patience,
+    Polls,
+    broken,
+    poll,
+    try_out,
+)
+from store import schedule
+from store.engine import reading
+from store.record import Lease, LeaseLost, Result
+from store.tables import CELLS, DRIFTS, PROVIDERS
+from tests.support.feeds import (
+    AT_ONCE,
+    HandClock,
+    OwnClocks,
+    Says,
+    Script,
+    ScriptedFeed,
+    Unreadable,
+    always,
+    as_feed,
+    configured,
+    fails,
+    in_turn,
+    says,
+)
+from tests.support.stored import MINUTE, T0, machine, opened, price, rows, stock
+
+Logs = list[Mapping[str, Any]]
+Page = list[Fact | Note] | Exception
+
+
+@pytest.fixture
+def logs() -> Iterator[Logs]:
+    with structlog.testing.capture_logs() as captured:
+        yield captured  # type: ignore[misc]
+
+
+@dataclass
+class Bench:
+    """A database with planned providers, polled by hand."""
+
+    engine: Engine
+    providers: list[Configured]
+    clock: HandClock = field(default_factory=lambda: HandClock(T0))
+    patience: Patience = AT_ONCE
+
+    def __post_init__(self) -> None:
+        plan(self.engine, self.providers, self.clock.now)
+
+    @property
+    def polls(self) -> Polls:
+        return Polls(self.engine, self.clock, self.clock.sleep, self.patience)
+
+    def feed(self, lease: Lease) -> Any:
+        (one,) = [one for one in self.providers if one.name == lease.provider]
+        return one.feeds()[lease.feed]
+
+    def claim(self, at: datetime | None = None, most: int = 100) -> list[Lease]:
+        self.clock.now = at or self.clock.now
+        return schedule.claim(self.engine, self.clock.now, LEASE, most)
+
+    def poll_due(self, at: datetime | None = None) -> list[Result]:
+        """Claim all that is due, then poll it, one cell after the other."""
+        return [poll(self.polls, self.feed(lease), lease) for lease in self.claim(at)]
+
+    def cells(self) -> dict[tuple[str, str], Mapping[str, Any]]:
+        """(provider, place) -> the cell's row."""
+        with reading(self.engine) as connection:
+            found = connection.execute(select(CELLS)).mappings().all()
+        return {(one["provider"], one["place"]): dict(one) for one in found}
+
+    def cell(self, place: str = "r1", provider: str = "cloud") -> Mapping[str, Any]:
+        return self.cells()[provider, place]
+
+
+def bench(folder: Path, *feeds: ScriptedFeed, **changes: Any) -> Bench:
+    """One provider for each feed."""
+    return Bench(opened(folder), [configured(feed) for feed in feeds], **changes)
+
+
+def cloud(script: Script, **changes: Any) -> ScriptedFeed:
+    return ScriptedFeed(script=script, **changes)
+
+
+def known(engine: Engine) -> dict[str, list[dict[str, Any]]]:
+    """All that is known of machines, prices and stock."""
+    return {table: rows(engine, table) for table in ("machines", "prices", "stocks")}
+
+
+WHOLE = says(machine(), price(), stock())
+
+
+def test_a_whole_answer_is_recorded_and_due_again_one_interval_after_it_began(tmp_path: Path) -> None:
+    one = bench(tmp_path, cloud(always(WHOLE)))
+    assert one.poll_due() == [Result("ok", 3)]
+    cell = one.cell()
+    assert (cell["status"], cell["seen_at"], cell["token"], cell["lease_until"]) == ("ok", T0, None, None)
+    assert T0 + MINUTE <= cell["due_at"] <= T0 + MINUTE * 1.05
+    assert [row["level"] for row in rows(one.engine, "stocks")] == ["in_stock"]
+
+
+@pytest.mark.parametrize("error", [NotConfigured("set KEY"), NotServed("not sold here")], ids=lambda error: type(error))
+def test_what_is_not_configured_or_not_served_is_off_and_asked_again_a_day_later(
+    tmp_path: Path, error: ProviderError
+) -> None:
+    one = bench(tmp_path, cloud(always(fails(error))))
+    assert one.poll_due() == [Result("off", error=str(error))]
+    assert one.cell()["status"] == "off"
+    assert one.cell()["due_at"] == T0 + NOT_SERVED_PAUSE == T0 + timedelta(days=1)
+    assert one.poll_due(T0 + timedelta(hours=23)) == []
+    assert len(one.poll_due(T0 + timedelta(days=1))) == 1
+
+
+def test_refused_credentials_pause_that_provider_alone_and_are_told_once(tmp_path: Path, logs: Logs) -> None:
+    refused = cloud(always(fails(AuthFailed("the key was refused"))), places=("r1", "r2", "r3", "r4", "r5"))
+    other = cloud(always(WHOLE), provider="other")
+    one = bench(tmp_path, refused, other)
+    leases = one.claim(most=4) + one.claim(most=2)
+    results = [poll(one.polls, one.feed(lease), lease) for lease in leases]
+    assert sorted(result.status for result in results) == ["failed"] * 5 + ["ok"]
+    told = [entry for entry in logs if entry["log_level"] in ("warning", "error")]
+    assert [(entry["event"], entry["error"]) for entry in told] == [
+        ("provider paused until its settings change", "the key was refused")
+    ]
+    assert [result.status for result in one.poll_due(T0 + timedelta(days=9))] == ["ok"], "only the other one goes on"
+    assert len(refused.asked) == 5
+
+
+def test_a_refusal_met_under_old_settings_does_not_pause_the_new_ones(tmp_path: Path) -> None:
+    feed = cloud(always(fails(AuthFailed("the old key was refused"))))
+    one = bench(tmp_path, feed)
+    (lease,) = one.claim()
+    plan(one.engine, [configured(feed, environ={"KEY": "a new one"})], T0)
+    with pytest.raises(LeaseLost):
+        poll(one.polls, one.feed(lease), lease)
+    with reading(one.engine) as connection:
+        assert connection.execute(select(PROVIDERS.c.paused)).scalar_one() is None
+
+
+@pytest.mark.parametrize(
+    ("asked_for", "pause"),
+    [(timedelta(minutes=7), timedelta(minutes=7)), (None, timedelta(minutes=1)), (timedelta(0), timedelta(minutes=1))],
+)
+def test_throttling_pauses_the_cells_under_that_limit_until_then_and_no_others(
+    tmp_path: Path, asked_for: timedelta | None, pause: timedelta
+) -> None:
+    def script(cell: Any, _time: int) -> Says:
+        return fails(Throttled("slow down", asked_for)) if cell.place == "r1" else WHOLE
+
+    shared = cloud(script, places=("r1", "r2"), limit_key="shared")
+    other = cloud(always(WHOLE), provider="other")
+    one = bench(tmp_path, shared, other)
+    (lease,) = one.claim(most=1)
+    assert poll(one.polls, as_feed(shared), lease).status == "failed"
+    assert one.cell("r1")["paused_until"] == one.cell("r2")["paused_until"] == T0 + pause
+    assert one.cell(provider="other")["paused_until"] is None
+    assert len(one.poll_due(T0 + timedelta(seconds=1))) == 1, "only the other provider's"
+    assert {cell.place for cell, _ in shared.asked} == {"r1"}
+    assert len(one.poll_due(T0 + pause)) >= 2, "both are asked again"
+    assert {cell.place for cell, _ in shared.asked} == {"r1", "r2"}
+
+
+def test_the_pause_without_a_word_from_the_provider_is_a_minute() -> None:
+    assert timedelta(minutes=1) == THROTTLED_PAUSE
+
+
+def test_a_throttled_call_is_asked_again_no_sooner_than_the_provider_wants(tmp_path: Path) -> None:
+    waits: list[float] = []
+    asked_for = timedelta(milliseconds=20)
+    patient = Patience(first_pause=timedelta(0), longest_pause=asked_for)
+    feed = cloud(in_turn(fails(Throttled("slow down", asked_for)), WHOLE))
+    one = bench(tmp_path, feed, patience=patient)
+    stamina.instrumentation.set_on_retry_hooks([lambda details: waits.append(details.wait_for)])
+    try:
+        assert one.poll_due() == [Result("ok", 3)]
+    finally:
+        stamina.instrumentation.set_on_retry_hooks(None)
+    assert waits == [pytest.approx(0.02)]
+    assert one.cell()["paused_until"] is None
+
+
+def test_a_pause_longer_than_the_patience_is_not_waited_for(tmp_path: Path) -> None:
+    feed = cloud(always(fails(Throttled("blocked for a day", timedelta(days=1)))))
+    one = bench(tmp_path, feed, patience=Patience(first_pause=timedelta(0)))
+    assert [result.status for result in one.poll_due()] == ["failed"]
+    assert len(feed.asked) == 1
+    assert one.poll_due(T0 + timedelta(hours=23)) == []
+
+
+@pytest.mark.parametrize(("failures", "status", "asked"), [(1, "ok", 2), (2, "ok", 3), (3, "failed", 3)])
+def test_an_unavailable_provider_is_asked_three_times(tmp_path: Path, failures: int, status: str, asked: int) -> None:
+    feed = cloud(in_turn(*[fails(Unavailable("HTTP 502"))] * failures, WHOLE))
+    one = bench(tmp_path, feed)
+    assert [result.status for result in one.poll_due()] == [status]
+    assert len(feed.asked) == asked
+
+
+@pytest.mark.parametrize(
+    "error", [NotConfigured("x"), NotServed("x"), AuthFailed("x"), Drift("x"), KeyError("x")], ids=lambda one: type(one)
+)
+def test_only_what_may_pass_is_asked_again_within_a_poll(tmp_path: Path, error: Exception) -> None:
+    feed = cloud(always(fails(error)))
+    one = bench(tmp_path, feed)
+    (lease,) = one.claim()
+    if isinstance(error, ProviderError):
+        poll(one.polls, as_feed(feed), lease)
+    else:
+        with pytest.raises(type(error)):
+            poll(one.polls, as_feed(feed), lease)
+    assert len(feed.asked) == 1
+
+
+def test_only_the_unavailable_cell_fails_and_what_is_known_of_it_stays(tmp_path: Path) -> None:
+    def script(cell: Any, time: int) -> Says:
+        return WHOLE if time == 1 or cell.place == "r2" else fails(Unavailable("connection reset"))
+
+    one = bench(tmp_path, cloud(script, places=("r1", "r2")))
+    one.poll_due()
+    before = known(one.engine)
+    assert sorted(result.status for result in one.poll_due(T0 + 2 * MINUTE)) == ["failed", "ok"]
+    assert known(one.engine) == before
+    assert (one.cell("r1")["seen_at"], one.cell("r2")["seen_at"]) == (T0, T0 + 2 * MINUTE)
+    assert one.cell("r1")["error"] == "connection reset"
+
+
+def test_the_pauses_of_a_cell_that_fails_grow_up_to_its_interval(tmp_path: Path) -> None:
+    feed = cloud(always(fails(Unavailable("HTTP 500"))), every=timedelta(minutes=15))
+    one = bench(tmp_path, feed)
+    pauses = []
+    for _ in range(8):
+        assert len(one.poll_due(one.cell()["due_at"])) == 1
+        pauses.append((one.cell()["due_at"] - one.clock.now).total_seconds())
+    for pause, least in zip(pauses, [30, 60, 120, 240, 480, 900, 900, 900], strict=True):
+        assert least <= pause <= least * 1.05
+
+
+def test_a_success_ends_the_growth_of_the_pauses(tmp_path: Path) -> None:
+    bad = fails(Drift("odd"))
+    one = bench(tmp_path, cloud(in_turn(bad, bad, WHOLE, bad), every=timedelta(hours=1)))
+    for _ in range(4):
+        one.poll_due(one.cell()["due_at"])
+    assert timedelta(seconds=30) <= one.cell()["due_at"] - one.clock.now <= timedelta(seconds=31.5)
+
+
+@pytest.mark.parametrize("while_fetching", [False, True])
+def test_an_answer_that_is_not_as_learnt_is_not_stored_and_its_page_is_kept(
+    tmp_path: Path, while_fetching: bool
+) -> None:
+    odd = fails(Drift("no `Items`")) if while_fetching else Unreadable(Drift("no `Items`"), b'{"Odd": 1}')
+    one = bench(tmp_path, cloud(in_turn(WHOLE, odd)))
+    one.poll_due()
+    before = known(one.engine)
+    assert one.poll_due(T0 + 2 * MINUTE) == [Result("failed", error="no `Items`")]
+    assert known(one.engine) == before
+    with reading(one.engine) as connection:
+        kept = [(row.page, row.error, row.body) for row in connection.execute(select(DRIFTS))]
+    assert kept == ([] if while_fetching else [("r1 2", "no `Items`", b'{"Odd": 1}')])
+
+
+def test_unchanged_confirms_the_cell_as_it_stands(tmp_path: Path) -> None:
+    one = bench(tmp_path, cloud(in_turn(WHOLE, fails(Unchanged()))))
+    one.poll_due()
+    before = known(one.engine)
+    assert one.poll_due(T0 + 2 * MINUTE) == [Result("unchanged", 3)]
+    assert known(one.engine) == before
+    assert one.cell()["seen_at"] == T0 + 2 * MINUTE
+
+
+def test_nothing_is_recorded_before_the_last_page_is_in(tmp_path: Path) -> None:
+    pages: list[Page] = [[machine("m1"), price("m1")], [machine("m2")], Unavailable("HTTP 503 on page 3")]
+    feed = cloud(always(Says(pages)))
+    one = bench(tmp_path, feed)
+    assert [result.status for result in one.poll_due()] == ["failed"]
+    assert known(one.engine) == {"machines": [], "prices": [], "stocks": []}
+    assert one.cell()["seen_at"] is None
+    assert len(feed.asked) == 3, "each attempt begins with page 1"
+
+
+def test_a_drift_on_a_later_page_leaves_nothing_of_the_earlier_ones(tmp_path: Path) -> None:
+    one = bench(tmp_path, cloud(always(Says([[machine("m1")], Drift("odd")]))))
+    assert [result.status for result in one.poll_due()] == ["failed"]
+    assert known(one.engine)["machines"] == []
+
+
+def test_all_pages_make_one_answer_with_its_notes_and_what_was_skipped(tmp_path: Path) -> None:
+    pages: list[Page] = [[machine("m1"), Note("unknown_gpu", "ZZ1")], [], [machine("m2"), Note("unknown_gpu", "ZZ1")]]
+    one = bench(tmp_path, cloud(always(Says(pages, skipped={"windows": 5}))))
+    assert one.poll_due() == [Result("ok", 2, 17)]
+    assert {(row["kind"], row["value"]): row["count"] for row in rows(one.engine, "notes")} == {
+        ("unknown_gpu", "ZZ1"): 2,
+        ("skipped", "windows"): 15,
+    }
+
+
+def test_an_answer_that_lacks_something_is_partial_and_settles_nothing(tmp_path: Path) -> None:
+    both = says(machine("m1"), stock("m1"), machine("m2"), stock("m2"))
+    half = says(machine("m1"), stock("m1", Level.LOW), missing="the offerings were not answered")
+    one = bench(tmp_path, cloud(in_turn(both, half)))
+    one.poll_due()
+    assert one.poll_due(T0 + 2 * MINUTE) == [Result("partial", 2, 0, "the offerings were not answered")]
+    assert {row["instance_type"]: row["level"] for row in rows(one.engine, "stocks")} == {"m1": "low", "m2": "in_stock"}
+    assert one.cell()["seen_at"] == T0
+
+
+def test_a_memo_is_kept_after_a_whole_answer_and_told_to_the_next_fetch(tmp_path: Path) -> None:
+    feed = cloud(
+        in_turn(
+            says(machine(), memo={"etag": "a"}),
+            fails(Unavailable("x")),
+            fails(Unavailable("x")),
+            fails(Unavailable("x")),
+            says(machine(), memo={"etag": "b"}, missing="half"),
+            says(machine(), memo={"etag": "c"}),
+        )
+    )
+    one = bench(tmp_path, feed)
+    memos = []
+    for _ in range(4):
+        one.poll_due(one.cell()["due_at"])
+        memos.append(json.loads(one.cell()["memo"]))
+    assert memos == [{"etag": "a"}, {"etag": "a"}, {}, {"etag": "c"}]
+    assert [memo for _, memo in feed.asked] == [{}, *[{"etag": "a"}] * 4, {}]
+
+
+def test_a_fault_of_our_own_is_recorded_as_one_and_changes_nothing_known(tmp_path: Path, logs: Logs) -> None:
+    one = bench(tmp_path, cloud(in_turn(WHOLE, Unreadable(KeyError("gpus")))))
+    one.poll_due()
+    before = known(one.engine)
+    (lease,) = one.claim(T0 + 2 * MINUTE)
+    with pytest.raises(KeyError) as caught:
+        poll(one.polls, one.feed(lease), lease)
+    result = broken(one.polls, lease, caught.value)
+    assert result.status == "failed"
+    assert result.error == "a fault of this program, not of the provider: KeyError: 'gpus'"
+    assert known(one.engine) == before
+    cell = one.cell()
+    assert (cell["token"], cell["lease_until"], cell["seen_at"]) == (None, None, T0)
+    assert cell["due_at"] >= T0 + 3 * MINUTE
+    assert [entry["event"] for entry in logs if entry["log_level"] == "error"] == ["poll broke"]
+
+
+def test_logs_hold_no_credential(tmp_path: Path, logs: Logs) -> None:
+    secret = "S3cr3t-that-must-show-nowhere"
+    errors = [AuthFailed("refused"), Throttled("slow"), Unavailable("down"), Drift("odd"), NotConfigured("no key")]
+    feed = cloud(always(WHOLE), places=tuple("abcde"))
+    feed.script = lambda cell, _time: fails(errors["abcde".index(cell.place)])
+    one = Bench(opened(tmp_path), [configured(feed, environ={"CLOUD_KEY": secret})])
+    assert len(one.poll_due()) == 5
+    assert logs
+    assert secret not in repr(logs)
+    assert secret not in repr([rows(one.engine, table) for table in ("cells", "providers", "syncs")])
+
+
+def test_a_poll_that_went_on_for_too_long_fails_before_its_lease_ends(tmp_path: Path) -> None:
+    clock = HandClock(T0)
+    feed = cloud(always(Says([[machine()]] * 20)))
+    one = bench(tmp_path, feed, clock=clock)
+
+    def a_minute_later() -> datetime:
+        clock.sleep(60)
+        return clock.now
+
+    feed.clock = a_minute_later
+    (result,) = one.poll_due()
+    assert (result.status, result.error) == ("failed", "no whole answer within 8 minutes")
+    assert clock.now < T0 + LEASE
+    assert LONGEST_POLL + MINUTE < LEASE
+    assert known(one.engine)["machines"] == []
+
+
+def test_what_another_worker_fetched_meanwhile_stands(tmp_path: Path) -> None:
+    feed = cloud(in_turn(says(stock(level=Level.OUT)), WHOLE))
+    one = bench(tmp_path, feed)
+
+    def overtaken(_cell: Any) -> None:
+        feed.before = lambda _cell: None
+        (new,) = one.claim(T0 + LEASE)
+        assert poll(one.polls, one.feed(new), new).status == "ok"
+
+    (old,) = one.claim()
+    feed.before = overtaken
+    with pytest.raises(LeaseLost):
+        poll(one.polls, one.feed(old), old)
+    assert [row["level"] for row in rows(one.engine, "stocks")] == ["in_stock"]
+    assert len(rows(one.engine, "syncs")) == 1
+
+
+def test_what_was_fetched_under_old_settings_is_not_recorded(tmp_path: Path) -> None:
+    feed = cloud(always(WHOLE))
+    one = bench(tmp_path, feed)
+    (lease,) = one.claim()
+
+    def changed(_cell: Any) -> None:
+        plan(one.engine, [configured(feed, site="intl")], T0)
+
+    feed.before = changed
+    with pytest.raises(LeaseLost):
+        poll(one.polls, one.feed(lease), lease)
+    assert known(one.engine)["machines"] == []
+    assert len(one.claim()) == 1, "asked anew at once"
+
+
+def test_pages_never_go_out_faster_than_the_limit_over_threads_and_feeds_that_share_it(tmp_path: Path) -> None:
+    clocks = OwnClocks(T0)
+    shared: dict[str, Any] = {"limit_key": "shared", "per_second": 20.0, "clock": clocks}
+    places = tuple(f"z{number}" for number in range(30))
+    first = cloud(lambda cell, _time: says(machine(region=cell.place)), places=places, **shared)
+    second = cloud(always(Says([[machine()], [machine("m2")]])), provider="other", **shared)
+    one = bench(tmp_path, first, second)
+    polls = Polls(one.engine, clocks, clocks.sleep, AT_ONCE)
+    with ThreadPoolExecutor(6) as pool:
+        results = list(pool.map(lambda lease: poll(polls, one.feed(lease), lease), one.claim()))
+    assert [result.status for result in results] == ["ok"] * 31
+    calls = sorted(first.calls + second.calls)
+    assert len(calls) == 32
+    for index in range(len(calls) - 20):
+        assert calls[index + 20] - calls[index] >= timedelta(seconds=1), "over 20 in a second"
+    assert len(rows(one.engine, "machines")) == 32
+
+
+def test_a_cell_whose_slot_is_far_goes_back_and_others_go_first(tmp_path: Path) -> None:
+    slow = cloud(always(WHOLE), limit_key="slow", per_second=0.01)
+    other = cloud(always(WHOLE), provider="other")
+    one = bench(tmp_path, slow, other)
+    taken = schedule.reserve(one.engine, "slow", 0.01, T0, LIMIT_PATIENCE)
+    assert taken == T0
+    assert sorted(result.status for result in one.poll_due()) == ["ok", "waiting"]
+    cell = one.cell()
+    assert (cell["status"], cell["token"], cell["due_at"]) == ("new", None, T0 + timedelta(seconds=100))
+    assert slow.asked == []
+    assert one.clock.slept == [], "nobody waited"
+
+
+def test_a_near_slot_is_waited_for(tmp_path: Path) -> None:
+    feed = cloud(always(WHOLE), limit_key="slow", per_second=0.1)
+    one = bench(tmp_path, feed)
+    schedule.reserve(one.engine, "slow", 0.1, T0, LIMIT_PATIENCE)
+    assert [result.status for result in one.poll_due()] == ["ok"]
+    assert feed.calls == [T0 + timedelta(seconds=10)], "the time that the fetch is told, and signs with"
+
+
+def test_a_one_page_answer_under_the_slowest_limit_is_recorded(tmp_path: Path) -> None:
+    one = bench(tmp_path, cloud(always(WHOLE), limit_key="slow", per_second=1 / 60))
+    assert [result.status for result in one.poll_due()] == ["ok"]
+
+
+def runs(one: Bench, span: timedelta, step_back: Mapping[int, timedelta]) -> list[datetime]:
+    """The true times at which the cell is polled, ticking each 10 s, while the clock steps back at some seconds."""
+    found = []
+    behind = timedelta(0)
+    for second in range(0, int(span.total_seconds()), 10):
+        behind += step_back.get(second, timedelta(0))
+        true = T0 + timedelta(seconds=second)
+        found += [true] * len(one.poll_due(true - behind))
+    return found
+
+
+def test_a_clock_that_steps_back_each_hour_neither_skips_nor_doubles_a_poll(tmp_path: Path) -> None:
+    every = timedelta(seconds=900)
+    one = bench(tmp_path, cloud(always(WHOLE), every=every))
+    back = {hour * 3600: timedelta(seconds=2) for hour in (1, 2)}
+    found = runs(one, timedelta(hours=3), back)
+    assert 11 <= len(found) <= 13
+    gaps = [after - before for before, after in pairwise(found)]
+    assert all(every <= gap <= every * 1.05 + timedelta(seconds=12) for gap in gaps)
+
+
+def test_observation_times_never_go_back_when_the_clock_does(tmp_path: Path) -> None:
+    one = bench(tmp_path, cloud(always(WHOLE)))
+    one.poll_due(T0 + MINUTE)
+    schedule.make_due(one.engine, T0)
+    one.poll_due(T0 + timedelta(seconds=58))
+    assert one.cell()["seen_at"] == T0 + MINUTE
+
+
+@pytest.mark.parametrize("late", [timedelta(seconds=5), timedelta(minutes=30), timedelta(days=3)])
+def test_a_late_poll_is_caught_up_once(tmp_path: Path, late: timedelta) -> None:
+    every = timedelta(hours=6)
+    feed = cloud(always(WHOLE), every=every)
+    one = bench(tmp_path, feed)
+    one.poll_due()
+    due = one.cell()["due_at"]
+    assert due - T0 >= every
+    assert len(one.poll_due(due + late)) == 1
+    assert one.poll_due(due + late) == []
+    assert one.cell()["due_at"] - (due + late) >= every
+
+
+def test_jitter_only_makes_later(tmp_path: Path) -> None:
+    places = tuple(f"r{number}" for number in range(50))
+    one = bench(tmp_path, cloud(lambda cell, _time: says(machine(region=cell.place)), places=places))
+    one.poll_due()
+    dues = {cell["due_at"] - T0 for cell in one.cells().values()}
+    assert len(dues) > 10, "cells are spread"
+    assert all(MINUTE <= due <= MINUTE * 1.05 for due in dues)
+
+
+def test_trying_out_a_feed_asks_one_page_and_records_nothing(tmp_path: Path) -> None:
+    feed = cloud(always(Says([[machine()], Unavailable("page 2 is never asked for")])))
+    one = bench(tmp_path, feed)
+    assert try_out(one.polls, as_feed(feed), ["r1"]) is None
+    assert known(one.engine)["machines"] == []
+    refused = AuthFailed("refused")
+    assert try_out(one.polls, as_feed(cloud(always(fails(refused)))), ["r1"]) is refused
+    assert try_out(one.polls, as_feed(cloud(always(fails(Unchanged())))), ["r1"]) is None
+    nowhere = try_out(one.polls, as_feed(cloud(always(WHOLE), places=None)), [])
+    assert isinstance(nowhere, NotConfigured)
