@@ -1,0 +1,1 @@
+"""The HTTP server: answers from memory what the database holds, and takes what launches taught."""

@@ -1,0 +1,226 @@
+"""From what the selector found to the JSON of the answers. Pure: the time is an argument."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from fractions import Fraction
+
+from api.shapes import (
+    CheapestShape,
+    FxShape,
+    MissShape,
+    NativePrice,
+    OfferShape,
+    SourceShape,
+    StockShape,
+    TierShape,
+    Upfront,
+)
+from catalog.facts import Machine
+from catalog.fx import Rate
+from catalog.money import money_text, nanos_text
+from catalog.offers import Offer, PriceNow
+from catalog.spec import Spec, number_text
+from selector import measures
+from selector.context import Context
+from selector.message import message
+from selector.ranking import Match, Miss, Ranking, Tier, Verdict
+from store.status import FeedStatus, ProviderStatus
+
+SHOWN_DECIMALS = 4
+"""Of a converted price. The provider's own is shown exact, and prices are compared exact."""
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What every offer of an answer is shown against: the spec, and the time, rates and accounts."""
+
+    spec: Spec
+    context: Context
+
+
+def cheapest_shape(ranking: Ranking, asked: Asked, providers: Sequence[ProviderStatus]) -> CheapestShape:
+    """The answer of `/cheapest`."""
+    shown = [match for match in (ranking.best, ranking.unconfirmed, *ranking.alternatives) if match is not None]
+    return CheapestShape(
+        verdict=ranking.verdict.value,
+        message=message(ranking, asked.spec, asked.context),
+        best=_match_or_none(ranking.best, asked),
+        unconfirmed=_match_or_none(ranking.unconfirmed, asked),
+        alternatives=[match_shape(match, asked) for match in ranking.alternatives],
+        query=asked.spec.described(),
+        fallback_used=ranking.fallback_used,
+        tiers=[_tier(tier) for tier in ranking.tiers],
+        rejected=dict(ranking.rejected),
+        nearest_misses=[_miss(miss, asked) for miss in ranking.nearest_misses],
+        sources=sources(providers, asked, shown, ranking.verdict),
+        fx=[_fx(rate) for rate in ranking.rates],
+        as_of=time_text(asked.context.now),
+    )
+
+
+def match_shape(match: Match, asked: Asked) -> OfferShape:
+    """OFFER of a match."""
+    return offer_shape(match.offer, match.nanos, match.tier, asked)
+
+
+def offer_shape(offer: Offer, nanos: int | None, tier: int | None, asked: Asked) -> OfferShape:
+    """OFFER; `nanos` is its price in the question's currency."""
+    place, machine, now = offer.place, offer.machine, asked.context.now
+    return OfferShape(
+        provider=place.provider,
+        account=place.provider in asked.context.accounts,
+        site=place.site,
+        upstream=machine.upstream,
+        hosting=machine.hosting.value,
+        region=place.region,
+        region_name=place.region_name,
+        country=place.country,
+        mainland_china=place.mainland_china,
+        zone=place.zone,
+        zone_id=place.zone_id,
+        instance_type=machine.instance_type,
+        gpu=machine.gpu,
+        gpu_name=_gpu_name(machine),
+        gpu_count=_text(machine.gpu_count),
+        gpu_vram_gib=figure(measures.vram_gib(machine)),
+        nvlink=measures.nvlink(machine),
+        vcpus=machine.vcpus,
+        memory_gib=_text(measures.memory_gib(machine)),
+        purchase=offer.purchase.value,
+        native_price=None if offer.price is None else _native(offer.price, now),
+        price_per_hour=_money(nanos),
+        price_per_gpu_hour=_money(_per_gpu(nanos, machine.gpu_count)),
+        currency=asked.spec.currency,
+        job_cost=None,
+        billing=None,
+        stock=_stock(offer, now, asked.spec.max_age),
+        tier=tier,
+    )
+
+
+def sources(
+    providers: Iterable[ProviderStatus], asked: Asked, shown: Iterable[Match], verdict: Verdict
+) -> list[SourceShape]:
+    """The feeds that the answer rests on, and those that are unhealthy among the providers that it may come from.
+
+    A feed that is off is told of where its provider is shown or asked for by name, or where nothing is known at all.
+    """
+    rests_on = {match.offer.place.provider for match in shown}
+    named = asked.spec.providers
+    return [
+        _source(provider.name, feed, asked.context.now)
+        for provider in providers
+        for feed in provider.feeds
+        if provider.name in rests_on
+        or (named is not None and provider.name in named)
+        or (named is None and (feed.status in ("stale", "failing") or verdict is Verdict.NO_SOURCE))
+    ]
+
+
+def _source(provider: str, feed: FeedStatus, now: datetime) -> SourceShape:
+    last = feed.last_success
+    return SourceShape(
+        provider=provider,
+        feed=feed.feed,
+        last_success=time_or_none(last),
+        age_s=None if last is None else age_s(last, now),
+        status=feed.status,
+        error=feed.reason,
+    )
+
+
+def time_text(at: datetime) -> str:
+    """RFC 3339 in UTC with `Z`, in whole seconds."""
+    return at.strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def time_or_none(at: datetime | None) -> str | None:
+    """The time, if there is one."""
+    return None if at is None else time_text(at)
+
+
+def age_s(at: datetime, now: datetime) -> int:
+    """Whole seconds since then; 0 for what a clock ahead of ours has stamped."""
+    return max(0, (now - at) // timedelta(seconds=1))
+
+
+def figure(number: Fraction | None) -> int | float | None:
+    """A figure that is not money, as a JSON number of at most two decimals."""
+    if number is None:
+        return None
+    return int(number) if number.denominator == 1 else float(round(number, 2))
+
+
+def _match_or_none(match: Match | None, asked: Asked) -> OfferShape | None:
+    return None if match is None else match_shape(match, asked)
+
+
+def _miss(miss: Miss, asked: Asked) -> MissShape:
+    return MissShape(offer_shape(miss.offer, miss.nanos, None, asked), [str(reason) for reason in miss.reasons])
+
+
+def _tier(tier: Tier) -> TierShape:
+    return TierShape(
+        tier=tier.tier,
+        regions=list(tier.regions),
+        matching=tier.matching,
+        confirmed=tier.confirmed,
+        out=tier.out,
+        unknown=tier.unknown,
+        stale=tier.stale,
+        passed_over=tier.passed_over and tier.passed_over.value,
+    )
+
+
+def _fx(rate: Rate) -> FxShape:
+    return FxShape(f"{rate.base}/{rate.quote}", format(rate.rate, "f"), rate.date.isoformat(), rate.source)
+
+
+def _native(price: PriceNow, now: datetime) -> NativePrice:
+    amount = nanos_text(price.nanos)
+    upfront = price.upfront_nanos
+    return NativePrice(
+        amount=amount,
+        list_amount=amount if price.list_nanos is None else nanos_text(price.list_nanos),
+        currency=price.currency,
+        upfront=None if upfront is None else Upfront(nanos_text(upfront), price.term_months),
+        observed_at=time_text(price.seen_at),
+        age_s=age_s(price.seen_at, now),
+        stale=price.stale(now),
+        source=price.source,
+        estimated=price.estimated,
+    )
+
+
+def _stock(offer: Offer, now: datetime, max_age: timedelta | None) -> StockShape:
+    stock = offer.stock_at(now)
+    return StockShape(
+        level=stock.level.value,
+        evidence=stock.evidence.value,
+        confirmed=offer.confirmed(now, max_age),
+        detail=stock.detail or None,
+        score=stock.score,
+        quantity=stock.quantity,
+        observed_at=time_text(stock.seen_at),
+        age_s=age_s(stock.seen_at, now),
+        stale=stock.stale(now, max_age),
+    )
+
+
+def _gpu_name(machine: Machine) -> str | None:
+    """The provider's own spelling; the model's name where it has none."""
+    row = measures.accelerator_of(machine)
+    return machine.gpu_raw or (None if row is None else row.name)
+
+
+def _per_gpu(nanos: int | None, count: Fraction | None) -> int | None:
+    return round(nanos / count) if nanos is not None and count else None
+
+
+def _money(nanos: int | None) -> str | None:
+    return money_text(nanos, SHOWN_DECIMALS) if nanos else None
+
+
+def _text(number: Fraction | None) -> str | None:
+    return None if number is None else number_text(number)

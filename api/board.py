@@ -1,0 +1,110 @@
+"""The current offers in memory: loaded whole at the start, then only the regions whose cells changed."""
+
+import threading
+from collections.abc import Mapping
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+
+import structlog
+from sqlalchemy import Engine
+from sqlalchemy.exc import SQLAlchemyError
+
+from api.config import ApiConfig
+from selector.context import Context
+from selector.index import Index
+from selector.question import World
+from store import launches, offers, status
+from store.offers import ShelfKey
+from store.status import ProviderStatus
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """What the board knew at one moment, beside the offers. Never changed, only replaced."""
+
+    providers: tuple[ProviderStatus, ...] = ()
+    world: World = field(default_factory=lambda: World(providers=frozenset()))
+    read_at: datetime | None = None
+    """When the database was last read whole; None before that."""
+    revision: int = 0
+    """The sum of the cells' revisions: rises with every change."""
+    error: str | None = None
+    """Why the last attempt to read failed; None where it did not."""
+
+
+class Board:
+    """The read path. Any number of threads may read; `refresh` is for one at a time, and waits for its turn."""
+
+    def __init__(self, engine: Engine, config: ApiConfig) -> None:
+        self.index = Index(config.rates)
+        self.view = View()
+        self._engine = engine
+        self._config = config
+        self._lock = threading.Lock()
+        self._revisions: Mapping[int, int] = {}
+        self._stated: dict[int, AbstractSet[ShelfKey]] = {}
+        self._launches: set[str] = set()
+        self._sites: Mapping[str, str | None] = {}
+        self._shelves: set[ShelfKey] = set()
+
+    @property
+    def ready(self) -> bool:
+        """Whether it can answer: the database could be read, and there is something in it."""
+        return self.view.error is None and self.view.read_at is not None and len(self.index) > 0
+
+    def context(self, now: datetime) -> Context:
+        """What an answer at this time depends on beside the offers."""
+        return Context(now=now, rates=self.index.rates, accounts=self.view.world.accounts)
+
+    def refresh(self, now: datetime) -> None:
+        """Read what changed. A database that fails leaves the last good offers; it is logged once, until it is back."""
+        with self._lock:
+            try:
+                self.view = self._read(now)
+            except SQLAlchemyError as error:
+                if self.view.error is None:
+                    structlog.get_logger().error("database cannot be read; answering from memory", error=str(error))
+                self.view = replace(self.view, error=f"the database cannot be read ({type(error).__name__})")
+
+    def _read(self, now: datetime) -> View:
+        revisions = offers.revisions(self._engine)
+        providers = tuple(status.provider_statuses(self._engine, now))
+        in_force = launches.in_force(self._engine, now)
+        learnt = {launch: shelf for launch, shelf in in_force.items() if launch not in self._launches}
+        changed = self._changed(revisions)
+        stated = offers.shelves_of(self._engine, changed)
+        touched = self._touched(changed, stated) | set(learnt.values()) | self._moved(providers)
+        for shelf in sorted(touched):
+            self.index.replace(shelf, offers.load(self._engine, shelf))
+        # Only now, so that whatever failed above is read again the next time.
+        self._shelves |= touched
+        self._stated.update({cell: stated.get(cell, set()) for cell in changed})
+        self._revisions = revisions
+        self._sites = {provider.name: provider.site for provider in providers}
+        self._launches = set(in_force)
+        return View(providers, self._world(providers), now, sum(revisions.values()))
+
+    def _changed(self, revisions: Mapping[int, int]) -> list[int]:
+        cells = revisions.keys() | self._revisions.keys()
+        return sorted(cell for cell in cells if revisions.get(cell) != self._revisions.get(cell))
+
+    def _touched(self, changed: list[int], stated: Mapping[int, AbstractSet[ShelfKey]]) -> set[ShelfKey]:
+        """The regions that the cells stated something of before, or state something of now."""
+        return {shelf for cell in changed for known in (self._stated, stated) for shelf in known.get(cell, ())}
+
+    def _moved(self, providers: tuple[ProviderStatus, ...]) -> set[ShelfKey]:
+        """The regions of providers whose site was set anew, which every place of theirs shows."""
+        moved = {one.name for one in providers if self._sites.get(one.name) != one.site}
+        return {shelf for shelf in self._shelves if shelf[0] in moved}
+
+    def _world(self, providers: tuple[ProviderStatus, ...]) -> World:
+        regions = self.index.regions()
+        return World(
+            providers=self._config.providers | {one.name for one in providers} | {provider for provider, _ in regions},
+            accounts=frozenset(one.name for one in providers if one.account),
+            regions=regions,
+            zones=self.index.zones(),
+            countries=self.index.countries(),
+            fallback=self._config.fallback,
+        )

@@ -1,0 +1,64 @@
+"""What the server is told when it is built, and where it may listen."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from ipaddress import ip_address
+
+from catalog.fx import Rates
+
+
+class ListenError(ValueError):
+    """The server refuses to listen there. Says why and what to set."""
+
+
+def utc_now() -> datetime:
+    """The time, aware, in UTC."""
+    return datetime.now(UTC)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ApiConfig:
+    """The server's settings. `clock` gives aware UTC times."""
+
+    rates: Rates
+    host: str = "127.0.0.1"
+    """Where it listens: this, and not the client's address, decides whether reads are on loopback."""
+    token: str | None = field(default=None, repr=False)
+    public_reads: bool = False
+    providers: frozenset[str] = frozenset()
+    """Every provider that this version knows, whether or not it is configured."""
+    defaults: Mapping[str, str] = field(default_factory=dict)
+    """The operator's defaults for the parameters of a question."""
+    fallback: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    """Region -> the regions to fall back on, in order."""
+    launch_hold: timedelta = timedelta(minutes=30)
+    """How long what a launch taught holds."""
+    refresh_every: timedelta = timedelta(milliseconds=500)
+    version: str = "unknown"
+    clock: Callable[[], datetime] = utc_now
+
+    @property
+    def reads_need_token(self) -> bool:
+        """Whether a read must carry the token: off loopback, unless the operator made reads public."""
+        return bool(self.token) and not self.public_reads and not is_loopback(self.host)
+
+
+def is_loopback(host: str) -> bool:
+    """Whether a host name or address is this machine's own loopback. Any other name is not, wherever it may point."""
+    name = host.strip("[]").casefold()
+    if name == "localhost":
+        return True
+    try:
+        return ip_address(name).is_loopback
+    except ValueError:
+        return False
+
+
+def check_listen(host: str, token: str | None) -> None:
+    """Raise ListenError unless the host is loopback or a token is set."""
+    if not token and not is_loopback(host):
+        raise ListenError(
+            f"refusing to listen on {host}: anyone who reaches it could use this server. "
+            "Set GPUFARE_API_TOKEN to a long random text, or listen on 127.0.0.1."
+        )

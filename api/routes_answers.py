@@ -1,0 +1,65 @@
+"""The questions: `/cheapest` and `/offers`. From memory alone, so no provider and no database can slow them."""
+
+from fastapi import APIRouter, Request, Response
+from starlette.concurrency import run_in_threadpool
+
+from api import csv_text
+from api.answers import Asked, cheapest_shape, match_shape
+from api.openapi import QUESTION, answers
+from api.serving import Serving, asked_of, json_response
+from api.shapes import CheapestShape, OffersShape
+from catalog.spec import Spec
+from selector.question import Endpoint, understand
+from selector.rank import browse, rank
+
+
+def router(serving: Serving) -> APIRouter:
+    """The routes."""
+    routes = APIRouter(tags=["questions"])
+
+    @routes.get("/cheapest", openapi_extra=QUESTION, responses=answers(CheapestShape))
+    async def cheapest(request: Request) -> Response:
+        """The cheapest offer in stock, the next ones, and why not another. 200 whenever the question is valid."""
+        asked = _asked(serving, request, "cheapest")
+        # A question that goes over every offer runs in a thread, so that the short ones need not wait for it.
+        long = asked.spec.explain or asked.spec.gpus is None
+        return json_response(await run_in_threadpool(_answer, serving, asked) if long else _answer(serving, asked))
+
+    @routes.get("/offers", openapi_extra=QUESTION, responses=answers(OffersShape, csv=True))
+    async def offers(request: Request) -> Response:
+        """Every offer that meets the question, a page at a time; sold-out and unpriced ones too unless `stock` says."""
+        asked = _asked(serving, request, "offers")
+        page = await run_in_threadpool(_page, serving, asked, request)
+        if csv_text.wants_csv(request.headers.get("accept", "")):
+            return _csv(page)
+        return json_response(page)
+
+    return routes
+
+
+def _asked(serving: Serving, request: Request, endpoint: Endpoint) -> Asked:
+    world = serving.board.view.world
+    spec = understand(asked_of(request), world, serving.config.defaults, endpoint=endpoint)
+    return Asked(spec, serving.board.context(serving.now()))
+
+
+def _answer(serving: Serving, asked: Asked) -> CheapestShape:
+    ranking = rank(serving.board.index, asked.spec, asked.context)
+    return cheapest_shape(ranking, asked, serving.board.view.providers)
+
+
+def _page(serving: Serving, asked: Asked, request: Request) -> OffersShape:
+    matches, total = browse(serving.board.index, asked.spec, asked.context)
+    return OffersShape([match_shape(match, asked) for match in matches], total, _next(request, asked.spec, total))
+
+
+def _next(request: Request, spec: Spec, total: int) -> str | None:
+    after = spec.offset + spec.limit
+    return str(request.url.include_query_params(offset=after, limit=spec.limit)) if after < total else None
+
+
+def _csv(page: OffersShape) -> Response:
+    headers = {"X-Total-Count": str(page.total), "Cache-Control": "no-store"}
+    if page.next:
+        headers["Link"] = f'<{page.next}>; rel="next"'
+    return Response(csv_text.offers_csv(page.items), headers=headers, media_type=csv_text.MEDIA_TYPE)

@@ -1,0 +1,74 @@
+"""What every route is built with, and how answers and bodies are coded."""
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime
+from http import HTTPStatus
+from typing import TypeVar
+
+import msgspec
+from sqlalchemy import Engine
+from starlette.requests import Request
+from starlette.responses import Response
+
+from api.board import Board
+from api.config import ApiConfig
+from api.metrics import Metrics
+from api.problems import Problem, refused
+from selector.values import alike
+
+_S = TypeVar("_S", bound=msgspec.Struct)
+
+
+@dataclass(frozen=True, slots=True)
+class Serving:
+    """The parts of one app."""
+
+    engine: Engine
+    config: ApiConfig
+    board: Board
+    metrics: Metrics
+
+    def now(self) -> datetime:
+        """The app's time."""
+        return self.config.clock()
+
+
+def json_response(answer: msgspec.Struct, status: int = HTTPStatus.OK) -> Response:
+    """An answer as JSON. `no-store`: a price that a cache kept is not the price now."""
+    body = msgspec.json.encode(answer)
+    return Response(body, status, {"Cache-Control": "no-store"}, media_type="application/json")
+
+
+def asked_of(request: Request) -> dict[str, list[str]]:
+    """The query's parameters, each with all its values."""
+    return {name: request.query_params.getlist(name) for name in request.query_params}
+
+
+def only_parameters(request: Request, known: Iterable[str] = ()) -> None:
+    """Refuse any query parameter but these."""
+    names = list(known)
+    for name in request.query_params:
+        if name not in names:
+            raise refused(name, f"There is no parameter {name} here.", alike(name, names))
+
+
+async def body_as(request: Request, shape: type[_S]) -> _S:
+    """The JSON body in this shape; an empty one is `{}`. Problem 400 for what is no JSON, 422 for another shape."""
+    body = await request.body()
+    try:
+        return msgspec.json.decode(body or b"{}", type=shape)
+    except msgspec.ValidationError as error:
+        fields = [field.name for field in msgspec.structs.fields(shape)]
+        name = _field_in(str(error))
+        near = [] if name in fields else alike(name, fields)
+        raise refused(name, f"The body is not as expected: {error}.", near) from None
+    except msgspec.DecodeError as error:
+        raise Problem(HTTPStatus.BAD_REQUEST, f"The body is not JSON: {error}.") from None
+
+
+def _field_in(complaint: str) -> str:
+    """The field that msgspec complains of: named in backticks, or else by its path (`$.feeds[0]`)."""
+    found = re.search(r"field `([^`]*)`", complaint) or re.search(r"`\$\.(\w+)", complaint)
+    return found[1] if found else "body"

@@ -1,0 +1,211 @@
+"""The board: it reads what changed and nothing else, and outlives a database that fails."""
+
+import threading
+import time
+from collections.abc import Iterator
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+from sqlalchemy import Engine, event, text
+from structlog.testing import capture_logs
+
+from api.board import Board
+from catalog.words import Level
+from store import snapshot
+from store.engine import open_engine, writing
+from store.schedule import PlannedProvider, plan
+from tests.support.filled import Filled, config_for, machine, price, served, sold, stock
+
+
+@pytest.fixture
+def filled(tmp_path: Path) -> Iterator[Filled]:
+    filled = Filled(tmp_path)
+    filled.plan("aws", ("stock", "us-east-1"), ("stock", "us-west-2"), ("prices", "us-east-1"))
+    yield filled
+    filled.engine.dispose()
+
+
+def board_of(filled: Filled, engine: Engine | None = None) -> Board:
+    board = Board(engine or filled.engine, config_for(filled))
+    board.refresh(filled.now)
+    return board
+
+
+def names(board: Board) -> set[tuple[str, str]]:
+    return {(offer.place.region, offer.machine.instance_type) for _, offer in board.index.candidates(None)}
+
+
+def test_a_refresh_reads_what_a_poll_changed(filled: Filled) -> None:
+    board = board_of(filled)
+    assert not board.ready
+    filled.poll("aws", "stock", "us-east-1", sold("us-east-1", "a", "1"))
+    assert names(board) == set()
+    board.refresh(filled.now)
+    assert names(board) == {("us-east-1", "a")}
+    assert board.ready
+
+
+def test_what_a_cell_no_longer_states_leaves_the_board(filled: Filled) -> None:
+    facts = [*sold("us-east-1", "a", "1"), *sold("us-east-1", "b", "1")]
+    filled.poll("aws", "stock", "us-east-1", facts)
+    board = board_of(filled)
+    filled.poll("aws", "stock", "us-east-1", sold("us-east-1", "b", "1"))
+    board.refresh(filled.now)
+    assert names(board) == {("us-east-1", "b")}
+
+
+def test_a_cell_that_moves_to_another_region_leaves_the_old_one(filled: Filled) -> None:
+    filled.poll("aws", "stock", "us-east-1", sold("eu-west-1", "a", "1"))
+    board = board_of(filled)
+    filled.poll("aws", "stock", "us-east-1", sold("eu-west-2", "a", "1"))
+    board.refresh(filled.now)
+    assert names(board) == {("eu-west-2", "a")}
+
+
+def test_only_the_regions_that_changed_are_read_again(filled: Filled) -> None:
+    for region in ("us-east-1", "us-west-2"):
+        filled.poll("aws", "stock", region, sold(region, "a", "1"))
+    board = board_of(filled)
+    read: list[str] = []
+
+    @event.listens_for(filled.engine, "before_cursor_execute")
+    def note(_c: object, _cursor: object, statement: str, parameters: tuple[object, ...], *_more: object) -> None:
+        if "FROM machines" in statement and "machines.region = ?" in statement:
+            read.extend(map(str, parameters))
+
+    board.refresh(filled.now)
+    assert read == []
+    filled.poll("aws", "stock", "us-west-2", sold("us-west-2", "b", "1"))
+    board.refresh(filled.now)
+    assert read == ["us-west-2"]
+
+
+def test_a_failed_poll_changes_no_offer_and_is_seen(filled: Filled) -> None:
+    filled.poll("aws", "stock", "us-east-1", sold("us-east-1", "a", "1"))
+    board = board_of(filled)
+    filled.fail("aws", "stock", "us-east-1", "timed out")
+    board.refresh(filled.now)
+    assert names(board) == {("us-east-1", "a")}
+    feeds = {feed.feed: feed for feed in board.view.providers[0].feeds}
+    assert (feeds["stock"].status, feeds["stock"].failing) == ("failing", ["us-east-1"])
+
+
+def test_a_site_that_is_set_anew_is_shown_by_every_place(filled: Filled) -> None:
+    filled.poll("aws", "stock", "us-east-1", sold("us-east-1", "a", "1"))
+    board = board_of(filled)
+    plan(filled.engine, PlannedProvider("aws", True, "intl", ["reported"], {}, "2"), [], filled.now)
+    board.refresh(filled.now)
+    assert {offer.place.site for _, offer in board.index.candidates(None)} == {"intl"}
+
+
+def test_the_bundled_snapshot_is_there_from_the_start(filled: Filled) -> None:
+    loaded = snapshot.load_bundled(filled.engine)
+    board = board_of(filled)
+    assert len(board.index) >= loaded > 1000
+    assert board.ready
+
+
+def test_a_database_that_fails_leaves_the_last_good_offers_and_is_told_of_once(filled: Filled) -> None:
+    filled.poll("aws", "stock", "us-east-1", sold("us-east-1", "a", "1"))
+    with served(filled) as server:
+        with writing(filled.engine) as connection:
+            connection.execute(text("ALTER TABLE cells RENAME TO hidden"))
+        with capture_logs() as logs:
+            assert server.get("/cheapest?gpu=h100")["best"]["instance_type"] == "a"
+            server.board.refresh(filled.now)
+        assert [entry["log_level"] for entry in logs] == ["error"]
+        response = server.client.get("/readyz")
+        assert (response.status_code, response.json()["detail"]) == (
+            503,
+            "the database cannot be read (OperationalError)",
+        )
+        with writing(filled.engine) as connection:
+            connection.execute(text("ALTER TABLE hidden RENAME TO cells"))
+        assert server.get("/readyz")["status"] == "ready"
+
+
+def test_a_server_starts_without_a_database_and_is_not_ready(tmp_path: Path) -> None:
+    filled = Filled(tmp_path)
+    empty = open_engine(f"sqlite:///{tmp_path / 'empty.db'}")
+    filled.engine.dispose()
+    filled.engine = empty
+    with served(filled) as server:
+        assert server.client.get("/readyz").status_code == 503
+        assert server.client.get("/healthz").status_code == 200
+    empty.dispose()
+
+
+def test_the_server_follows_changes_by_itself(filled: Filled) -> None:
+    with served(filled, refresh_every=timedelta(milliseconds=5)) as server:
+        seen = threading.Event()
+        replace = server.board.index.replace
+
+        def noted(shelf: tuple[str, str], offers: list[object]) -> None:
+            replace(shelf, offers)  # type: ignore[arg-type]
+            seen.set()
+
+        server.board.index.replace = noted  # type: ignore[method-assign,assignment]
+        filled.poll("aws", "stock", "us-east-1", sold("us-east-1", "a", "1"))
+        assert seen.wait(20)
+        assert names(server.board) == {("us-east-1", "a")}
+
+
+def test_a_loop_that_ended_by_a_fault_of_ours_makes_the_server_unhealthy(filled: Filled) -> None:
+    def broken(_now: object) -> None:
+        raise RuntimeError("a fault of ours")
+
+    def ask() -> None:
+        with served(filled, refresh_every=timedelta(milliseconds=5)) as server:
+            assert server.client.get("/healthz").status_code == 200
+            server.board.refresh = broken  # type: ignore[method-assign,assignment]
+            until = time.monotonic() + 20
+            while server.client.get("/healthz").status_code == 200 and time.monotonic() < until:
+                time.sleep(0.005)
+            answers.append(server.client.get("/healthz").status_code)
+            answers.append(server.client.get("/readyz").status_code)
+
+    answers: list[int] = []
+    with capture_logs() as logs, pytest.raises(RuntimeError, match="a fault of ours"):
+        ask()
+    assert answers == [503, 503]
+    assert "restart the server" in logs[0]["event"]
+
+
+def test_readers_and_a_writer_disturb_each_other_in_nothing(filled: Filled) -> None:
+    rounds = 15
+    wrong: list[tuple[str, int]] = []
+
+    def write() -> None:
+        for turn in range(rounds):
+            facts = [fact for each in range(200) for fact in sold("us-east-1", f"m{each}", f"{1 + turn + each}")]
+            filled.poll("aws", "stock", "us-east-1", facts)
+
+    with served(filled, refresh_every=timedelta(milliseconds=1)) as server:
+
+        def read() -> None:
+            while writer.is_alive():
+                for path in ("/cheapest?gpu=h100", "/offers?gpu=h100&limit=50", "/providers", "/syncs", "/metrics"):
+                    status = server.client.get(path).status_code
+                    if status != 200:
+                        wrong.append((path, status))
+
+        writer = threading.Thread(target=write)
+        readers = [threading.Thread(target=read) for _ in range(4)]
+        writer.start()
+        for reader in readers:
+            reader.start()
+        for thread in (writer, *readers):
+            thread.join(60)
+        assert wrong == []
+        assert server.get("/cheapest?gpu=h100")["best"]["price_per_hour"] == str(rounds)
+        assert server.get("/offers?gpu=h100")["total"] == 200
+
+
+def test_a_stock_level_that_is_reported_again_confirms_the_offer(filled: Filled) -> None:
+    filled.poll("aws", "prices", "us-east-1", [machine("us-east-1", "a"), price("us-east-1", "a", "1")])
+    filled.poll("aws", "stock", "us-east-1", [machine("us-east-1", "a"), stock("us-east-1", "a", Level.OUT)])
+    with served(filled) as server:
+        assert server.get("/cheapest?gpu=h100")["verdict"] == "out_of_stock"
+        filled.poll("aws", "stock", "us-east-1", [machine("us-east-1", "a"), stock("us-east-1", "a")])
+        assert server.get("/cheapest?gpu=h100")["verdict"] == "confirmed"
