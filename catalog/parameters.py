@@ -41,7 +41,9 @@ PARAMETERS: Mapping[str, Parameter] = {
     "compliance": Parameter("limit every tier to places with a certification", ("soc2",), yet=False),
     "region": Parameter("primary places: code, glob, provider:region or city", ("ap-guangzhou", "us-*", "南京")),
     "zone": Parameter("primary zones: name, id or glob", ("ap-nanjing-1",)),
-    "fallback": Parameter("regions to use when no primary place qualifies, in order", ("ap-nanjing,ap-chongqing", "none")),
+    "fallback": Parameter(
+        "regions to use when no primary place qualifies, in order", ("ap-nanjing,ap-chongqing", "none")
+    ),
     "accounts": Parameter("providers with credentials here, or all", ("mine", "all")),
     "hosting": Parameter("who runs the hosts; default datacenter", ("datacenter", "community", "any")),
     "max_price": Parameter("per machine and hour at most, in `currency`", ("12.50",)),

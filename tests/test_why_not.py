@@ -94,7 +94,7 @@ BARE = {"vcpus": None, "memory_gib": None}
         ({}, {"zone": "ap-guangzhou-1"}, Code.NOT_HERE, "zone unknown"),
         ({}, {"purchase": "month"}, Code.PURCHASE, "on_demand is not month"),
         ({}, {"spot": "true"}, Code.NO_SPOT_MARKET, "no spot market"),
-        ({"sold_as": ("on_demand", "spot")}, {"spot": "true"}, Code.PURCHASE, "on_demand is not spot"),
+        ({"sold_as": ("on_demand", "spot")}, {"spot": "true"}, Code.NO_SPOT_MARKET, "no spot market"),
         ({"price": None}, {}, Code.NO_PRICE, "no on-demand price"),
         ({"currency": "ISK"}, {}, Code.NO_RATE, "no ISK/USD rate"),
         ({"price": "2"}, {"max_price": "1.5"}, Code.TOO_DEAR, "price 2 > 1.5"),
