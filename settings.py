@@ -208,7 +208,9 @@ class Worker(BaseModel):
 
     model_config = _STRICT
 
-    polls: Annotated[int, PlainValidator(_polls)] = Field(default=4, description="Polls at once of each provider, 1 to 256.")
+    polls: Annotated[int, PlainValidator(_polls)] = Field(
+        default=4, description="Polls at once of each provider, 1 to 256."
+    )
 
 
 class History(BaseModel):

@@ -2,7 +2,7 @@
 
 Calls (EC2 2016-11-15, through boto3): DescribeRegions, DescribeAvailabilityZones, DescribeInstanceTypes,
 DescribeInstanceTypeOfferings, DescribeSpotPriceHistory. Their shapes: botocore 1.44.8. The price list, which needs no
-credentials, is read in `aws_pricelist.py`. docs/providers/aws.md says what was chosen, and why.
+credentials, is read in `aws_pricelist.py`. docs/providers.md says what was chosen, and why.
 """
 
 import json

@@ -3,7 +3,7 @@
 Region = country, zone = data centre, machine = `<count>x <GPU type id> <cloud>`. RunPod states USD per GPU and hour,
 the same in every data centre; here a price is the whole pod's. Without a key GraphQL states everything. With one, REST
 v2 states the secure cloud on demand, and GraphQL the community cloud and spot. Sources: RunPod's docs at a900806, and
-the queries that gpuhunt and SkyPilot send. docs/providers/runpod.md says what was chosen and why.
+the queries that gpuhunt and SkyPilot send. docs/providers.md says what was chosen and why.
 """
 
 import json

@@ -2,7 +2,7 @@
 
 Calls: `region:DescribeRegions` 2022-06-27, `cvm:DescribeZoneInstanceConfigInfos` and `cvm:DescribeInstanceTypeConfigs`
 2017-03-12. Sources: the docstrings of tencentcloud-sdk-python-cvm 3.1.178 and the examples of tccli 3.1.189.
-docs/providers/tencent.md says what was chosen, and why.
+docs/providers.md says what was chosen, and why.
 """
 
 import re

@@ -42,7 +42,7 @@ class Worker:
         self._configured = {one.name: one for one in configured}
         self._feeds = {name: one.feeds() for name, one in self._configured.items()}
         self._pools = {name: ThreadPoolExecutor(at_once, name) for name in self._configured}
-        self._running: dict[str, set[Future[Result]]] = {name: set() for name in self._configured}
+        self._running: dict[str, dict[Future[Result], Lease]] = {name: {} for name in self._configured}
         self._planned_at: datetime | None = None
         self._keep_syncs = keep_syncs
         self._at_once = at_once
@@ -67,8 +67,16 @@ class Worker:
         ticker.start()
         self._stopped.wait()
         ticker.shutdown(wait=True)
+        self._let_go()
         for pool in self._pools.values():
             pool.shutdown(wait=True, cancel_futures=True)
+
+    def _let_go(self) -> None:
+        """Give back what is being polled, so that another worker need not wait for the leases to run out."""
+        for running in self._running.values():
+            for future, lease in running.items():
+                if not future.done():
+                    schedule.release(self._engine, lease, self._polls.clock())
 
     def stop(self) -> None:
         """Ask `run` to return. Safe in a signal handler."""
@@ -97,12 +105,14 @@ class Worker:
 
     def _start(self, name: str, now: datetime) -> None:
         running = self._running[name]
-        running -= {future for future in running if future.done()}
+        for future in [one for one in running if one.done()]:
+            del running[future]
         free = self._at_once - len(running)
         if free <= 0:
             return
         for lease in schedule.claim(self._engine, now, LEASE, free, provider=name):
-            running.add(submit(self._pools[name], self._polls, self._configured[name], self._feeds[name], lease))
+            future = submit(self._pools[name], self._polls, self._configured[name], self._feeds[name], lease)
+            running[future] = lease
 
 
 def submit(

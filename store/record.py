@@ -14,7 +14,8 @@ from sqlalchemy import Connection, Engine, RowMapping, delete, insert, select, u
 from catalog.facts import Fact, Note
 from catalog.words import Evidence, Level
 from store.engine import writing
-from store.rows import KINDS, PRICES, STOCKS, Key, Kind, Row, Sorted, hash_of, sort_facts
+from store.plausible import implausible
+from store.rows import KINDS, PRICES, REGIONS, STOCKS, Key, Kind, Row, Sorted, hash_of, sort_facts
 from store.tables import CELLS, DRIFTS, NOTES, SYNCS
 from store.times import micros
 
@@ -72,7 +73,7 @@ class Result:
 def record(engine: Engine, lease: Lease, answer: Answer, now: datetime, due_at: datetime) -> Result:
     """Commit an answer, all of it or nothing. Raises LeaseLost if the cell is no longer ours."""
     stated = sort_facts(answer.facts)
-    notes = Counter([*answer.notes, *stated.conflicts])
+    notes = Counter([*answer.notes, *stated.conflicts, *implausible(stated)])
     notes.update({Note("skipped", reason): count for reason, count in answer.skipped.items()})
     with writing(engine) as connection:
         cell = _held_cell(connection, lease)
@@ -82,11 +83,20 @@ def record(engine: Engine, lease: Lease, answer: Answer, now: datetime, due_at: 
             result = _hold_back(stated, cell)
             _finish(connection, lease, result, at, due_at, held=stated.digest)
             return result
+        notes.update(_gone_regions(connection, cell, stated) if whole else ())
         write_facts(connection, cell, stated, whole=whole, now=seen_at)
         _write_notes(connection, lease.cell_id, notes, at)
         result = Result("ok" if whole else "partial", stated.size, sum(notes.values()), answer.missing or None)
         _finish(connection, lease, result, at, due_at, **_learnt(cell, stated, answer, seen_at))
         return result
+
+
+def _gone_regions(connection: Connection, cell: RowMapping, stated: Sorted) -> list[Note]:
+    """A note for each region that the last answer named and this one does not: nobody will look for it there."""
+    named = stated.rows[REGIONS.table]
+    return [
+        Note("region_gone", region) for (region,) in _known(connection, REGIONS, cell["id"]) if (region,) not in named
+    ]
 
 
 def _learnt(cell: RowMapping, stated: Sorted, answer: Answer, at: datetime) -> dict[str, object]:

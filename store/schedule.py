@@ -45,13 +45,15 @@ class PlannedProvider:
 def plan(engine: Engine, provider: PlannedProvider, cells: Iterable[PlannedCell], now: datetime) -> int:
     """Make the schedule of a provider what its settings say; returns how many cells are new.
 
-    A new cell is due at once, and one whose interval changed is due by the new one. Of a feed that runs no longer the
-    cells keep their facts, which grow old; a cell that a running feed no longer wants goes with all that it said.
-    Changed settings end a pause and make all of the provider's cells due.
+    A new cell is due at once, and one whose interval changed is due by the new one. A cell that is no longer wanted
+    keeps its facts, which grow old: its region is no longer named, or its feed is off. Only where the settings changed
+    does a cell that a running feed no longer wants go with all that it said, since others say now what it said.
+    Changed settings also end a pause and make all of the provider's cells due.
     """
     wanted = {(cell.feed, cell.place, cell.part): cell for cell in cells}
     with writing(engine) as connection:
-        if _plan_provider(connection, provider):
+        changed = _plan_provider(connection, provider)
+        if changed:
             _start_over(connection, provider.name, now)
         known = {
             (row.feed, row.place, row.part): row
@@ -73,8 +75,9 @@ def plan(engine: Engine, provider: PlannedProvider, cells: Iterable[PlannedCell]
             connection.execute(insert(CELLS), fresh)
         running = {cell.feed for cell in wanted.values()}
         dropped = [row for key, row in known.items() if key not in wanted]
-        _retire(connection, [row.id for row in dropped if row.feed in running])
-        _silence(connection, [row.id for row in dropped if row.feed not in running and row.planned])
+        replaced = [row for row in dropped if changed and row.feed in running]
+        _retire(connection, [row.id for row in replaced])
+        _silence(connection, [row.id for row in dropped if row not in replaced and row.planned])
         return len(fresh)
 
 

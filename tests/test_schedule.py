@@ -89,12 +89,20 @@ def test_the_cell_of_a_feed_that_stopped_is_not_polled_but_keeps_its_facts(tmp_p
     assert claimed(polled.engine, at(61)) == ["stock"]
 
 
-def test_a_place_that_a_running_feed_leaves_goes_with_all_that_was_said_of_it(tmp_path: Path) -> None:
+def test_a_place_that_is_no_longer_named_is_not_polled_but_keeps_its_facts(tmp_path: Path) -> None:
+    polled = Cloud(tmp_path, planned_cell("stock"), planned_cell("stock", place="r2"))
+    polled.told(at(0), stock(region="r2"), place="r2")
+    plan(polled.engine, planned_cell("stock"), now=at(1))
+    assert claimed(polled.engine, at(60)) == ["stock"]
+    assert [row["region"] for row in rows(polled.engine, "stocks")] == ["r2"]
+
+
+def test_a_place_that_changed_settings_leave_out_goes_with_all_that_was_said_of_it(tmp_path: Path) -> None:
     polled = Cloud(tmp_path, planned_cell("stock"), planned_cell("stock", place="r2"))
     polled.told(at(0), stock())
     polled.told(at(0), stock(region="r2"), machine(region="r2"), place="r2", notes=[Note("k", "v")])
     polled.failed(at(0), drift=("page", b"body"))
-    plan(polled.engine, planned_cell("stock"), now=at(1))
+    plan(polled.engine, planned_cell("stock"), now=at(1), fingerprint="two")
     assert [row["place"] for row in rows(polled.engine, "cells")] == ["r1"]
     assert [row["region"] for row in rows(polled.engine, "stocks")] == ["r1"]
     assert (rows(polled.engine, "machines"), rows(polled.engine, "notes")) == ([], [])
@@ -105,8 +113,8 @@ def test_a_cell_never_has_the_id_of_one_that_went_before(tmp_path: Path) -> None
     engine = opened(tmp_path)
     plan(engine, planned_cell("stock"), planned_cell("stock", place="r2"))
     gone = cell(engine, place="r2")["id"]
-    plan(engine, planned_cell("stock"))
-    plan(engine, planned_cell("stock"), planned_cell("stock", place="r3"))
+    plan(engine, planned_cell("stock"), fingerprint="two")
+    plan(engine, planned_cell("stock"), planned_cell("stock", place="r3"), fingerprint="two")
     assert cell(engine, place="r3")["id"] > gone
 
 

@@ -38,7 +38,7 @@ from tests.support.feeds import (
 from tests.support.stored import MINUTE, T0, machine, opened, rows, stock
 
 WHOLE = says(machine(), stock())
-PATIENCE_S = 20.0
+PATIENCE_S = 60.0
 
 
 def until(true: Callable[[], object]) -> None:
@@ -56,7 +56,7 @@ class Gate:
         self._open = threading.Event()
 
     def __call__(self, _cell: Cell) -> None:
-        assert self._open.wait(PATIENCE_S)
+        assert self._open.wait(5 * PATIENCE_S)
 
     def open(self) -> None:
         self._open.set()

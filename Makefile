@@ -1,0 +1,47 @@
+# Each target makes what it needs by itself, on a machine that has Python 3.11 or later, pip and make.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
+
+.PHONY: install serve demo test lint format lock clean
+
+install: $(VENV)/installed  ## Everything to run gpufare, in .venv
+
+serve: install  ## The API on http://127.0.0.1:8000, with polls beside it
+	$(BIN)/gpufare serve
+
+demo: install  ## The same with simulated clouds and a throwaway database
+	$(BIN)/gpufare serve --demo
+
+test: $(VENV)/installed-dev  ## All tests
+	$(BIN)/python -m pytest
+
+lint: $(VENV)/installed-dev  ## Style and types
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy .
+
+format: $(VENV)/installed-dev  ## Format the code
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+lock:  ## Lock the dependencies anew; needs uv
+	uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-header pyproject.toml --group build -o requirements.lock
+	uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-header pyproject.toml --group build --group dev -o requirements-dev.lock
+
+clean:
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis
+
+$(VENV)/python:
+	$(PYTHON) -m venv $(VENV)
+	touch $@
+
+$(VENV)/installed: requirements.lock pyproject.toml | $(VENV)/python
+	$(PIP) install --require-hashes -r requirements.lock
+	$(PIP) install --no-deps --no-build-isolation --editable .
+	touch $@
+
+$(VENV)/installed-dev: requirements-dev.lock $(VENV)/installed
+	$(PIP) install --require-hashes -r requirements-dev.lock
+	touch $@

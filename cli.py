@@ -1,0 +1,218 @@
+"""The command. It puts the parts together: settings, database, providers, polls and server.
+
+Nothing heavy is imported before it is used, so that `gpufare --help` takes no time and loads no provider's SDK.
+"""
+
+import contextlib
+import signal
+from collections.abc import Sequence
+from typing import Annotated, Any
+
+import typer
+
+from commands import build
+from commands.asking import ask, print_json, with_parameters
+
+CONFIRMED, NOTHING, UNCONFIRMED = 0, 1, 3
+
+app = typer.Typer(
+    name="gpufare",
+    help="Where can I get this GPU, in stock, cheapest, right now?",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+Names = Annotated[list[str], typer.Argument(metavar="PROVIDER", help="Providers; all that are on where none is named.")]
+Host = Annotated[str, typer.Option(help="Address to listen on; off loopback needs GPUFARE_API_TOKEN.")]
+Port = Annotated[int, typer.Option(min=0, max=65535, help="Port to listen on; 0 takes a free one.")]
+JsonFlag = Annotated[bool, typer.Option("--json", help="The endpoint's JSON, alone on stdout.")]
+
+
+def main() -> None:
+    """Run the command."""
+    app()
+
+
+@app.command()
+def serve(
+    host: Host = "127.0.0.1",
+    port: Port = 8000,
+    demo: Annotated[bool, typer.Option("--demo", help="Simulated clouds and a throwaway database.")] = False,
+) -> None:
+    """Run the API, with polls in a child process that ends with it."""
+    from commands import listening
+    from commands.serving import polling_child, simulated_clouds
+
+    with contextlib.ExitStack() as stack:
+        listening.end_on_signal()
+        if demo:
+            stack.enter_context(simulated_clouds())
+        loaded = build.settings()
+        server = build.server(loaded, host)
+        listener = stack.enter_context(listening.bound(host, port))
+        stack.enter_context(polling_child())
+        listening.run(server, listener)
+
+
+@app.command()
+def api(host: Host = "127.0.0.1", port: Port = 8000) -> None:
+    """Run the API alone; a worker polls elsewhere over the same database."""
+    from commands import listening
+
+    listening.end_on_signal()
+    loaded = build.settings()
+    server = build.server(loaded, host)
+    with listening.bound(host, port) as listener:
+        listening.run(server, listener)
+
+
+@app.command()
+def worker(
+    exit_with_parent: Annotated[bool, typer.Option("--exit-with-parent", hidden=True)] = False,
+) -> None:
+    """Poll what is due, until it is told to stop."""
+    from commands.serving import end_with_parent
+    from scheduler.worker import Worker
+
+    loaded = build.settings()
+    engine = build.database(loaded)
+    running = Worker(build.polls(engine), build.providers(loaded), loaded.history.syncs, loaded.worker.polls)
+    for name in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(name, lambda *_: running.stop())
+    if exit_with_parent:
+        end_with_parent()
+    running.run()
+
+
+@app.command()
+def sync(
+    provider: Names = [],  # noqa: B006 - typer copies it
+    feed: Annotated[list[str], typer.Option("--feed", help="Feeds to poll; may be repeated.")] = [],  # noqa: B006
+    as_json: Annotated[bool, typer.Option("--json", help="A row for each cell, alone on stdout.")] = False,
+) -> None:
+    """Poll once, in the foreground. Exit status 0: all well, 3: some cells failed, 4: all failed."""
+    from commands.syncing import run_sync
+
+    raise typer.Exit(run_sync(provider, feed, as_json=as_json))
+
+
+def _cheapest(
+    gpu: Annotated[str, typer.Argument(metavar="GPU", help="Accelerator: id, group, family or a provider's spelling.")],
+    asked: Sequence[tuple[str, str]] = (),
+    as_json: JsonFlag = False,
+    form: Annotated[
+        str | None, typer.Option("--format", help="Print the answer in this form, e.g. '{provider} {region} {zone}'.")
+    ] = None,
+) -> None:
+    """The cheapest offer that meets a spec. Exit status 0: confirmed, 3: unconfirmed, 1: nothing."""
+    from commands import showing
+
+    answer = ask(build.settings(), "GET", "/cheapest", [("gpu", gpu), *asked])
+    best = answer["best"]
+    if as_json:
+        print_json(answer)
+    elif form is not None:
+        if best is None:
+            typer.echo(answer["message"], err=True)
+        else:
+            typer.echo(_formatted(form, best))
+    else:
+        showing.cheapest(answer, explain=("explain", "true") in asked)
+    raise typer.Exit(NOTHING if best is None else CONFIRMED if best["stock"]["confirmed"] else UNCONFIRMED)
+
+
+def _formatted(form: str, offer: dict[str, Any]) -> str:
+    shown = {name: "" if value is None else value for name, value in offer.items()}
+    try:
+        return form.format_map(shown)
+    except KeyError as error:
+        build.refuse(f"--format: an offer has no field {error.args[0]!r}; there are {', '.join(offer)}")
+    except (ValueError, IndexError, AttributeError, TypeError) as error:
+        build.refuse(f"--format {form!r} cannot be filled in ({error}); write it like '{{provider}} {{region}}'")
+
+
+def _offers(asked: Sequence[tuple[str, str]] = (), as_json: JsonFlag = False) -> None:
+    """The offers that meet a spec, sold-out and unpriced ones included."""
+    from commands import showing
+
+    answer = ask(build.settings(), "GET", "/offers", asked)
+    if as_json:
+        print_json(answer)
+        return
+    showing.offers(answer["items"])
+    typer.echo(f"{len(answer['items'])} of {answer['total']} offers")
+
+
+app.command("cheapest")(with_parameters(_cheapest, leading=("gpu",)))
+app.command("offers")(with_parameters(_offers, leading=()))
+
+
+@app.command()
+def gpus(as_json: JsonFlag = False) -> None:
+    """The accelerators, with how many offers there are and the cheapest now."""
+    from commands import showing
+
+    answer = ask(build.settings(), "GET", "/gpus")
+    if as_json:
+        print_json(answer)
+    else:
+        showing.gpus(answer["items"])
+
+
+@app.command()
+def regions(as_json: JsonFlag = False) -> None:
+    """The places."""
+    from commands import showing
+
+    answer = ask(build.settings(), "GET", "/regions")
+    if as_json:
+        print_json(answer)
+    else:
+        showing.regions(answer["items"])
+
+
+@app.command()
+def providers(as_json: JsonFlag = False) -> None:
+    """The providers: which evidence each gives, how its feeds do, what to set where one is off."""
+    from commands import showing
+
+    answer = ask(build.settings(), "GET", "/providers")
+    if as_json:
+        print_json(answer)
+    else:
+        showing.providers(answer["items"])
+
+
+@app.command()
+def launched(
+    provider: Annotated[str, typer.Option(help="The provider that was asked.")],
+    region: Annotated[str, typer.Option(help="The region.")],
+    instance_type: Annotated[str, typer.Option(help="The machine.")],
+    zone: Annotated[str | None, typer.Option(help="The zone's name or id.")] = None,
+    purchase: Annotated[str, typer.Option(help="How it was to be bought.")] = "on_demand",
+    code: Annotated[str | None, typer.Option(help="The error code; none: it went well.")] = None,
+    as_json: JsonFlag = False,
+) -> None:
+    """Tell what a launch attempt taught: a capacity error makes exactly that offer out for a while."""
+    body = {"provider": provider, "region": region, "zone": zone, "instance_type": instance_type, "purchase": purchase}
+    body |= {"outcome": "ok"} if code is None else {"outcome": "error", "code": code}
+    answer = ask(build.settings(), "POST", "/launches", body=body)
+    if as_json:
+        print_json(answer)
+    else:
+        typer.echo(f"{answer['effect']}: {answer['reason']}")
+
+
+@app.command()
+def doctor(
+    provider: Names = [],  # noqa: B006 - typer copies it
+    as_json: JsonFlag = False,
+) -> None:
+    """For each provider: credentials, endpoint, rights, and what to do. Exit status 1: something is wrong."""
+    from commands.examining import run_doctor
+
+    raise typer.Exit(run_doctor(provider, as_json=as_json))
+
+
+if __name__ == "__main__":
+    main()

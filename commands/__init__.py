@@ -1,0 +1,1 @@
+"""What the commands of `cli` do: build the parts, ask, show, serve."""

@@ -1,0 +1,154 @@
+"""Reading commands: the same question as over HTTP, put to the server of `GPUFARE_URL`, else to the database here.
+
+Either way the answer is the server's own, so that a command and an endpoint cannot differ.
+"""
+
+import asyncio
+import inspect
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NoReturn
+
+import typer
+
+from catalog.parameters import PARAMETERS, Parameter
+from commands import build
+
+if TYPE_CHECKING:
+    from fastapi import FastAPI
+
+    from settings import Settings
+
+NO_ANSWER = 5
+"""Exit status where the server of GPUFARE_URL gave no answer: nothing is known, so no other status is true."""
+PATIENCE_S = 60.0
+
+Params = Sequence[tuple[str, str]]
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """What came back: a status and JSON."""
+
+    status: int
+    body: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class _Question:
+    """What is asked, wherever it goes."""
+
+    method: str
+    path: str
+    params: Params
+    body: object
+    headers: Mapping[str, str]
+
+    def sent(self) -> dict[str, Any]:
+        """As a client's arguments, but for where to."""
+        return {"method": self.method, "params": list(self.params), "json": self.body, "headers": dict(self.headers)}
+
+
+_ANSWERS = frozenset({"verdict", "items", "effect"})
+"""One of these is in every answer that a command reads."""
+
+
+def ask(
+    loaded: "Settings", method: Literal["GET", "POST"], path: str, params: Params = (), body: object = None
+) -> dict[str, Any]:
+    """Ask and return the answer. A mistake in the question ends the command with the server's own words, status 2."""
+    token = loaded.api_token
+    question = _Question(
+        method, path, params, body, {"Authorization": f"Bearer {token.get_secret_value()}"} if token else {}
+    )
+    reply = _ask_server(loaded.url, question) if loaded.url else asyncio.run(_ask_app(build.server(loaded), question))
+    if reply.status >= 500:
+        _no_answer(f"{loaded.url or 'the database here'}: {_problem(reply)}")
+    if reply.status >= 400:
+        build.refuse(_problem(reply))
+    return reply.body
+
+
+def _ask_server(url: str, question: "_Question") -> Reply:
+    import httpx2
+
+    try:
+        answer = httpx2.request(url=f"{url}{question.path}", timeout=PATIENCE_S, **question.sent())
+    except httpx2.HTTPError as error:
+        _no_answer(f"{url} did not answer ({type(error).__name__}); is it running, and is GPUFARE_URL right?")
+    try:
+        said = answer.json()
+    except ValueError:
+        said = None
+    if not isinstance(said, dict) or (answer.is_success and not said.keys() & _ANSWERS):
+        _no_answer(f"{url} answered with {answer.status_code}, but not as gpufare does; is GPUFARE_URL right?")
+    return Reply(answer.status_code, said)
+
+
+async def _ask_app(app: "FastAPI", question: "_Question") -> Reply:
+    import httpx2
+
+    async with app.router.lifespan_context(app):
+        transport = httpx2.ASGITransport(app=app)
+        async with httpx2.AsyncClient(transport=transport, base_url="http://127.0.0.1") as client:
+            answer = await client.request(url=question.path, **question.sent())
+            return Reply(answer.status_code, answer.json())
+
+
+def _no_answer(sentence: str) -> NoReturn:
+    typer.echo(f"gpufare: {sentence}", err=True)
+    raise typer.Exit(NO_ANSWER)
+
+
+def _problem(reply: Reply) -> str:
+    said = str(reply.body.get("detail") or reply.body.get("title") or f"HTTP {reply.status}")
+    near = reply.body.get("did_you_mean") or []
+    return f"{said}\n  did you mean: {', '.join(near)}" if near and not all(name in said for name in near) else said
+
+
+def with_parameters(function: Callable[..., None], leading: Sequence[str]) -> Callable[..., None]:
+    """A command with an option for every parameter of a question but those of `leading`, beside its own.
+
+    The function gets the parameters that were given as `asked`, in the form of a query string's.
+    """
+    own = [one for one in inspect.signature(function).parameters.values() if one.name != "asked"]
+    options = {name: about for name, about in PARAMETERS.items() if name not in leading}
+
+    def command(**given: Any) -> None:
+        function(asked=params_of({name: given.pop(name) for name in options}), **given)
+
+    every = [*own, *(_option(name, about) for name, about in options.items())]
+    every = [one.replace(kind=inspect.Parameter.KEYWORD_ONLY) for one in every]
+    command.__signature__ = inspect.Signature(every)  # type: ignore[attr-defined]
+    command.__annotations__ = {one.name: one.annotation for one in every}
+    command.__doc__ = function.__doc__
+    return command
+
+
+def _option(name: str, about: Parameter) -> inspect.Parameter:
+    """A parameter as a typer option: `_` written `-`, flags without a value, all others text that may be repeated."""
+    shown = about.meaning if about.flag else f"{about.meaning}; e.g. {', '.join(about.examples)}"
+    metavar = None if about.flag else "VALUE"
+    spelt = f"--{name.replace('_', '-')}"
+    option = typer.Option(spelt, metavar=metavar, help=shown, show_default=False, hidden=not about.yet)
+    default, kind = (False, bool) if about.flag else ([], list[str])
+    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=Annotated[kind, option])
+
+
+def params_of(options: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Options as query parameters; what was not given is left to the server's defaults."""
+    found: list[tuple[str, str]] = []
+    for name, value in options.items():
+        if value is True:
+            found.append((name, "true"))
+        elif isinstance(value, (list, tuple)):
+            found += [(name, one) for one in value]
+        elif value:
+            found.append((name, str(value)))
+    return found
+
+
+def print_json(body: object) -> None:
+    """The endpoint's JSON, alone on stdout."""
+    typer.echo(json.dumps(body, ensure_ascii=False, indent=2))

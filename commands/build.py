@@ -1,0 +1,147 @@
+"""Building the parts from the settings: database, providers, polls, server."""
+
+import os
+from collections.abc import Iterable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, NoReturn
+
+import typer
+
+if TYPE_CHECKING:
+    from fastapi import FastAPI
+    from sqlalchemy import Engine
+
+    from api.config import ApiConfig
+    from catalog.fx import Rates
+    from scheduler.plan import Configured
+    from scheduler.poll import Polls
+    from settings import Settings
+
+USAGE = 2
+
+
+def refuse(sentence: str) -> NoReturn:
+    """End the command for a mistake that a person can mend: the sentence on stderr, exit status 2."""
+    typer.echo(f"gpufare: {sentence}", err=True)
+    raise typer.Exit(USAGE)
+
+
+def settings() -> "Settings":
+    """The settings of this working folder and environment. Logging follows them from here on."""
+    from commands.logs import log_to_stderr
+    from settings import SettingsError, load
+
+    try:
+        loaded = load(os.environ, Path.cwd())
+    except SettingsError as error:
+        refuse_settings(error.problems)
+    log_to_stderr(loaded.log)
+    return loaded
+
+
+def refuse_settings(problems: Iterable[str]) -> NoReturn:
+    """End the command, naming every setting that cannot be used."""
+    refuse("\n  ".join(["the settings cannot be used", *problems]))
+
+
+def database(loaded: "Settings") -> "Engine":
+    """The database, brought to this version, with the bundled snapshot in it; a new one with the providers too."""
+    from scheduler import plan
+    from store.engine import DatabaseError, migrate, open_engine
+    from store.snapshot import load_bundled
+    from store.status import provider_statuses
+
+    try:
+        engine = open_engine(loaded.database_url)
+        migrate(engine)
+    except DatabaseError as error:
+        refuse(str(error))
+    load_bundled(engine)
+    now = datetime.now(UTC)
+    if not provider_statuses(engine, now):
+        plan.plan(engine, providers(loaded), now)
+    return engine
+
+
+def providers(loaded: "Settings", names: Iterable[str] = ()) -> "list[Configured]":
+    """The providers that the settings leave on, or those of them that are named. Any other name is refused."""
+    from collectors.registry import PROVIDERS
+
+    wanted = list(dict.fromkeys(names)) or [name for name in PROVIDERS if loaded.enabled(name)]
+    for name in wanted:
+        if name not in PROVIDERS:
+            refuse(f"{name} is not a provider; there are {', '.join(PROVIDERS)}")
+        if not loaded.enabled(name):
+            refuse(f"{name} is switched off by {switch(loaded, name)}; change that, or leave {name} out")
+    return [_configured(loaded, name) for name in wanted]
+
+
+def switch(loaded: "Settings", name: str) -> str:
+    """The setting that switches a provider off."""
+    return f"GPUFARE_PROVIDERS__{name.upper()}__ENABLED" if loaded.provider(name).enabled is False else "GPUFARE_ONLY"
+
+
+def _configured(loaded: "Settings", name: str) -> "Configured":
+    from collectors.registry import provider
+    from scheduler.plan import Configured
+
+    config = loaded.config_of(name, os.environ)
+    return Configured(provider(name, config), config, loaded.provider(name).intervals)
+
+
+def polls(engine: "Engine") -> "Polls":
+    """What polls need."""
+    from scheduler.poll import Polls
+
+    return Polls(engine)
+
+
+def rates(loaded: "Settings") -> "Rates":
+    """The exchange rates: those that are shipped, and over them those set by hand with their day."""
+    from catalog.fx import ecb_rates
+
+    found = ecb_rates()
+    for pair, rate in loaded.fx.items():
+        if loaded.fx_date is not None:
+            found = found.with_override(pair, rate, loaded.fx_date, "settings")
+    return found
+
+
+def server(loaded: "Settings", host: str = "127.0.0.1") -> "FastAPI":
+    """The server over the database, listening there, its offers read. Refuses settings that no question could use."""
+    from api.app import create_app
+    from api.config import ListenError, check_listen
+    from commands import checking
+
+    config = _api_config(loaded, host)
+    try:
+        check_listen(config.host, config.token)
+    except ListenError as error:
+        refuse(str(error))
+    app = create_app(database(loaded), config)
+    app.state.board.refresh(config.clock())
+    world = app.state.board.view.world
+    if found := checking.problems(loaded, world):
+        refuse_settings(found)
+    checking.warn_of_regions(loaded, world)
+    return app
+
+
+def _api_config(loaded: "Settings", host: str) -> "ApiConfig":
+    from importlib.metadata import version
+
+    from api.config import ApiConfig
+    from collectors.registry import PROVIDERS
+
+    return ApiConfig(
+        rates=rates(loaded),
+        host=host,
+        token=loaded.api_token.get_secret_value() if loaded.api_token else None,
+        public_reads=loaded.public_reads,
+        providers=frozenset(PROVIDERS),
+        defaults=loaded.defaults,
+        fallback=loaded.fallback,
+        launch_hold=loaded.launches.hold,
+        version=version("gpufare"),
+    )

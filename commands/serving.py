@@ -1,0 +1,169 @@
+"""`gpufare serve`: the API in this process, polls in a child process that ends with it, simulated clouds on request."""
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from fnmatch import fnmatchcase
+from pathlib import Path
+
+import structlog
+import typer
+
+from commands.build import refuse
+from settings import OUTSIDE
+
+CHILD_PATIENCE_S = 3.0
+"""How long polls under way may take to end before their process is ended. What they had is asked again later."""
+RESTART_PAUSE_S = 5.0
+PYTHON = (sys.executable, "-P", "-m")
+"""-P: what lies in the working folder stands for no module of ours."""
+
+log = structlog.get_logger()
+
+
+@contextlib.contextmanager
+def polling_child() -> Iterator[None]:
+    """A child process that polls for as long as the block runs. One that dies is started again."""
+    child = _Child([*PYTHON, "cli", "worker", "--exit-with-parent"])
+    child.start()
+    try:
+        yield
+    finally:
+        child.stop()
+
+
+class _Child:
+    """A process whose standard input we hold: it ends when that closes, also if we are killed."""
+
+    def __init__(self, command: list[str]) -> None:
+        self._command = command
+        self._stopping = threading.Event()
+        self._process = self._spawn()
+        self._watch = threading.Thread(target=self._restart_when_dead, daemon=True)
+
+    def start(self) -> None:
+        self._watch.start()
+
+    def _spawn(self) -> "subprocess.Popen[bytes]":
+        # In a session of its own: Ctrl-C in a terminal is ours to hear, and the child is ended after the server.
+        return subprocess.Popen(  # noqa: S603
+            self._command, stdin=subprocess.PIPE, stdout=sys.stderr, start_new_session=True
+        )
+
+    def _restart_when_dead(self) -> None:
+        while True:
+            status = self._process.wait()
+            if self._stopping.wait(RESTART_PAUSE_S):
+                return
+            log.error("the polling process ended; starting it again", exit_status=status)
+            self._process = self._spawn()
+
+    def stop(self) -> None:
+        self._stopping.set()
+        _end(self._process)
+
+
+def _end(process: "subprocess.Popen[bytes]") -> None:
+    if process.stdin is not None:
+        with contextlib.suppress(BrokenPipeError):
+            process.stdin.close()
+    try:
+        process.wait(CHILD_PATIENCE_S)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+
+
+@contextlib.contextmanager
+def simulated_clouds() -> Iterator[None]:
+    """The simulated clouds of `simcloud/`, running; meanwhile this process's environment points at them.
+
+    The environment has a database of its own and nothing of real accounts. A line on stderr says where each cloud
+    listens: `POST /_sim/advance` at any of them moves their clock.
+    """
+    with tempfile.TemporaryDirectory(prefix="gpufare-demo-") as folder:
+        command = [*PYTHON, "simcloud", "--env-json", "--exit-with-parent"]
+        process = subprocess.Popen(  # noqa: S603
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True
+        )
+        with process:
+            try:
+                told = _told(process)
+                typer.echo(f"gpufare: simulated clouds: {', '.join(_addresses(told))}; see docs/simcloud.md", err=True)
+                with _environment(_without_settings(os.environ) | told | _own(Path(folder))):
+                    yield
+            finally:
+                _end(process)
+
+
+@contextlib.contextmanager
+def _environment(environ: Mapping[str, str]) -> Iterator[None]:
+    before = dict(os.environ)
+    os.environ.clear()
+    os.environ.update(environ)
+    try:
+        yield
+    finally:
+        os.environ.clear()
+        os.environ.update(before)
+
+
+def _told(process: "subprocess.Popen[bytes]") -> dict[str, str]:
+    line = process.stdout.readline() if process.stdout is not None else b""
+    if not line:
+        refuse("the simulated clouds did not start: see above")
+    told: dict[str, str] = json.loads(line)
+    return told
+
+
+def _addresses(told: Mapping[str, str]) -> list[str]:
+    """`tencent http://127.0.0.1:PORT`, once for each cloud."""
+    endpoints = [(name.split("__"), url) for name, url in told.items() if "__ENDPOINTS__" in name]
+    return list(dict.fromkeys(f"{parts[1].lower()} {url}" for parts, url in endpoints))
+
+
+def _own(folder: Path) -> dict[str, str]:
+    """A database and a settings file of the demo's own, and no proxy before the simulated clouds."""
+    config = folder / "gpufare.toml"
+    config.touch()
+    direct = ",".join(filter(None, (os.environ.get("NO_PROXY"), "127.0.0.1")))
+    return {
+        "GPUFARE_DATABASE_URL": f"sqlite:///{folder}/demo.db",
+        "GPUFARE_CONFIG": str(config),
+        "NO_PROXY": direct,
+        "no_proxy": direct,
+    }
+
+
+KEPT = ("GPUFARE_API_TOKEN", "GPUFARE_PUBLIC_READS", "GPUFARE_LOG")
+"""Settings of the server itself, which a demo obeys."""
+
+
+def _without_settings(environ: Mapping[str, str]) -> dict[str, str]:
+    """The environment without anything that would point a demo at a real account."""
+    credentials = [pattern for known in OUTSIDE.values() for pattern in known.credentials]
+    left_out = ("GPUFARE_*", *credentials)
+    return {
+        name: value
+        for name, value in environ.items()
+        if name in KEPT or not any(fnmatchcase(name, pattern) for pattern in left_out)
+    }
+
+
+def end_with_parent() -> None:
+    """End this process when standard input closes, since whoever started us is gone: politely, then at once."""
+    threading.Thread(target=_end_at_eof, daemon=True).start()
+
+
+def _end_at_eof() -> None:
+    sys.stdin.buffer.read()
+    os.kill(os.getpid(), signal.SIGTERM)
+    time.sleep(CHILD_PATIENCE_S)
+    os._exit(1)

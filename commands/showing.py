@@ -1,0 +1,196 @@
+"""Answers for a person: tables that fit the terminal, whole lines in a pipe. Nothing is ever cut off."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+from typer import echo
+
+Json = Mapping[str, Any]
+Row = Sequence[str]
+
+
+def table(columns: Row, rows: Iterable[Row], title: str | None = None) -> None:
+    """Print a table; where it is wider than the terminal, long cells go on in the next line."""
+    _print(_table(columns, list(rows)), title)
+
+
+def paired_table(columns: Row, rows: Iterable[Row], title: str | None = None) -> None:
+    """Print a table; where it is wider than the terminal, every second column goes below the one before it."""
+    every = list(rows)
+    wide = _table(columns, every)
+    console = _console()
+    fits = not console.is_terminal or _width(wide) <= console.width
+    _print(wide if fits else _table(_pairs(columns), [_pairs(row) for row in every]), title)
+
+
+def _pairs(row: Row) -> list[str]:
+    return ["\n".join(row[at : at + 2]) for at in range(0, len(row), 2)]
+
+
+def _table(columns: Row, rows: Iterable[Row]) -> Table:
+    made = Table(box=None, pad_edge=False, header_style="bold")
+    for column in columns:
+        made.add_column(column, overflow="fold")
+    for row in rows:
+        made.add_row(*row)
+    return made
+
+
+def _print(made: Table, title: str | None) -> None:
+    if title:
+        echo(title)
+    console = _console()
+    if not console.is_terminal:
+        console.width = max(console.width, _width(made))
+    console.print(made, markup=False)
+
+
+def _console() -> Console:
+    return Console(highlight=False, markup=False, emoji=False)
+
+
+def _width(made: Table) -> int:
+    console = _console()
+    return console.measure(made, options=console.options.update(max_width=10_000)).maximum
+
+
+OFFER_COLUMNS = ("provider", "place", "machine", "GPU", "per hour", "per GPU", "purchase", "stock")
+
+
+def offers(items: Iterable[Json], title: str | None = None) -> None:
+    """Offers as a table."""
+    paired_table(OFFER_COLUMNS, map(offer_row, items), title)
+
+
+def offer_row(offer: Json) -> tuple[str, ...]:
+    """An offer as a row: place, machine, price and stock with its evidence and age."""
+    currency = offer["currency"]
+    return (
+        offer["provider"],
+        offer["zone"] or offer["region"],
+        offer["instance_type"],
+        f"{offer['gpu_count'] or '?'}x {offer['gpu'] or offer['gpu_name'] or 'unknown'}",
+        _price(offer["price_per_hour"], currency),
+        _price(offer["price_per_gpu_hour"], currency),
+        offer["purchase"],
+        stock_text(offer["stock"]),
+    )
+
+
+def _price(amount: str | None, currency: str) -> str:
+    return f"{amount} {currency}" if amount else "unknown"
+
+
+def stock_text(stock: Json) -> str:
+    """A stock level with why it is believed and how old that is."""
+    stale = ", stale" if stock["stale"] else ""
+    return f"{stock['level']}: {stock['evidence']} {age_text(stock['age_s'])}{stale}"
+
+
+def age_text(seconds: int | None) -> str:
+    """An age in its largest whole unit."""
+    if seconds is None:
+        return "never"
+    for unit, size in (("d", 86400), ("h", 3600), ("min", 60)):
+        if seconds >= 2 * size:
+            return f"{seconds // size} {unit} ago"
+    return f"{seconds} s ago"
+
+
+def cheapest(answer: Json, *, explain: bool) -> None:
+    """The answer to `cheapest`: the sentence, the offers, and on request why not the others."""
+    echo(answer["message"])
+    best = [answer["best"]] if answer["best"] else []
+    if best:
+        offers([*best, *answer["alternatives"]], title="\nthe answer, and what to try next")
+    if answer["unconfirmed"]:
+        offers([answer["unconfirmed"]], title="\ncheapest unconfirmed")
+    if explain or not best:
+        _why(answer)
+
+
+def _why(answer: Json) -> None:
+    columns = ("tier", "regions", "matching", "confirmed", "out", "unknown", "stale", "passed over")
+    table(columns, (_tier_row(tier) for tier in answer["tiers"]), title="\ntiers")
+    if answer["rejected"]:
+        counted = sorted(answer["rejected"].items(), key=lambda item: (-item[1], item[0]))
+        table(("rejected because", "offers"), ((reason, str(count)) for reason, count in counted), title="")
+    misses = answer["nearest_misses"]
+    if misses:
+        rows = [(*offer_row(miss["offer"])[:5], "; ".join(miss["reasons"])) for miss in misses]
+        paired_table((*OFFER_COLUMNS[:5], "why not"), rows, title="\nnearest misses")
+
+
+def _tier_row(tier: Json) -> tuple[str, ...]:
+    regions = ", ".join(tier["regions"]) or "everywhere"
+    counts = (tier[name] for name in ("matching", "confirmed", "out", "unknown", "stale"))
+    return (
+        str(tier["tier"]),
+        regions,
+        *("?" if count is None else str(count) for count in counts),
+        tier["passed_over"] or "",
+    )
+
+
+def providers(items: Iterable[Json]) -> None:
+    """Providers and their feeds."""
+    columns = ("provider", "feed", "status", "last success", "facts", "reason, failing, notes")
+    table(columns, (row for item in items for row in _feed_rows(item)))
+
+
+def _feed_rows(provider: Json) -> Iterable[tuple[str, ...]]:
+    account = "with an account" if provider["account"] else "no account"
+    about = "\n".join((provider["provider"], account, *provider["evidence"]))
+    for feed in provider["feeds"]:
+        yield (about, feed["feed"], feed["status"], age_text(feed["age_s"]), str(feed["offers"]), _said(feed))
+        about = ""
+
+
+def _said(feed: Json) -> str:
+    failing = "failing: " + ", ".join(feed["failing"]) if feed["failing"] else None
+    notes = ", ".join(f"{kind} {count}" for kind, count in feed["notes"].items())
+    return "; ".join(filter(None, (feed["reason"], failing, notes)))
+
+
+def syncs(items: Sequence[Json]) -> None:
+    """Polls: a row for each cell, then why some failed."""
+    columns = ("cell", "status", "facts", "notes", "seconds")
+    table(columns, (_sync_row(item) for item in items))
+    for item in items:
+        if item["error"]:
+            echo(f"{_cell(item)}: {item['status']}: {item['error']}")
+
+
+def _sync_row(item: Json) -> tuple[str, ...]:
+    return (_cell(item), item["status"], str(item["facts"]), str(item["notes"]), f"{item['seconds']:.1f}")
+
+
+def _cell(item: Json) -> str:
+    return " ".join(filter(None, (item["provider"], item["feed"], item["place"], item["part"])))
+
+
+def gpus(items: Iterable[Json]) -> None:
+    """Accelerators that somebody offers."""
+    columns = ("GPU", "name", "GiB", "offers", "cheapest per GPU", "where")
+    paired_table(columns, (_gpu_row(item) for item in items if item["offers"]))
+
+
+def _gpu_row(item: Json) -> tuple[str, ...]:
+    cheapest = item["cheapest"]
+    price = _price(cheapest["price_per_gpu_hour"], cheapest["currency"]) if cheapest else ""
+    where = f"{cheapest['provider']} {cheapest['region']} {cheapest['instance_type']}" if cheapest else ""
+    return (item["id"], item["name"], str(item["vram_gib"] or "?"), str(item["offers"]), price, where)
+
+
+def regions(items: Iterable[Json]) -> None:
+    """Places."""
+    columns = ("provider", "region", "name", "country", "mainland", "offers", "zones")
+    table(columns, (_region_row(item) for item in items))
+
+
+def _region_row(item: Json) -> tuple[str, ...]:
+    mainland = {True: "yes", False: "no", None: "unknown"}[item["mainland_china"]]
+    about = (item["provider"], item["region"], item["region_name"] or "", item["country"] or "", mainland)
+    return (*about, str(item["offers"]), " ".join(item["zones"]))

@@ -1,0 +1,462 @@
+"""The commands, their exit statuses and what they print where. Against simulated clouds and a database of its own."""
+
+import json
+import logging
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+import stamina.instrumentation
+import structlog
+from pytest_httpserver import HTTPServer
+from typer.testing import CliRunner, Result
+
+import simcloud
+from catalog.parameters import PARAMETERS
+from cli import app
+from simcloud import Sim
+from tests.support.commands import environment
+
+COMMANDS = (
+    "serve",
+    "api",
+    "worker",
+    "sync",
+    "cheapest",
+    "offers",
+    "gpus",
+    "regions",
+    "providers",
+    "launched",
+    "doctor",
+)
+NANJING = {"GPUFARE_PROVIDERS__TENCENT__REGIONS": "ap-nanjing"}
+"""One region: five cells."""
+
+
+@dataclass
+class Shell:
+    """Runs commands in this process, in a home of its own."""
+
+    environ: dict[str, str]
+    monkeypatch: pytest.MonkeyPatch
+
+    def run(self, *arguments: str, **environ: str) -> Result:
+        with self.monkeypatch.context() as patched:
+            for name, value in (self.environ | environ).items():
+                patched.setenv(name, value)
+            return CliRunner().invoke(app, list(arguments), catch_exceptions=False)
+
+
+@pytest.fixture
+def shell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Shell]:
+    monkeypatch.chdir(tmp_path)
+    for name in ("XDG_DATA_HOME", "XDG_CONFIG_HOME", "GPUFARE_URL", "GPUFARE_CONFIG"):
+        monkeypatch.delenv(name, raising=False)
+    yield Shell(environment(tmp_path), monkeypatch)
+    structlog.reset_defaults()
+    stamina.instrumentation.set_on_retry_hooks(None)
+    logging.getLogger().setLevel(logging.WARNING)
+
+
+@pytest.fixture
+def sim() -> Iterator[Sim]:
+    with simcloud.start("demo", providers=("tencent",)) as started:
+        yield started
+
+
+@pytest.fixture
+def synced(shell: Shell, sim: Sim) -> Shell:
+    """A shell whose database holds one pass over Nanjing."""
+    shell.environ |= sim.env() | NANJING
+    assert shell.run("sync").exit_code == 0
+    return shell
+
+
+# --- help -------------------------------------------------------------------------------------------------------------
+
+
+def test_help_names_every_command(shell: Shell) -> None:
+    said = shell.run("--help")
+    assert said.exit_code == 0
+    assert [name for name in COMMANDS if name not in said.stdout] == []
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_help_needs_no_usable_settings_and_no_database(shell: Shell, tmp_path: Path, command: str) -> None:
+    said = shell.run(command, "--help", GPUFARE_DATABASE_URL="mysql://nowhere/x", GPUFARE_NONSENSE="1")
+    assert said.exit_code == 0
+    assert f"gpufare {command}" in said.stdout.replace("root", "gpufare")
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("command", ["cheapest", "offers"])
+def test_every_parameter_of_this_version_is_an_option(shell: Shell, command: str) -> None:
+    said = shell.run(command, "--help", COLUMNS="200").stdout
+    leading = {"gpu"} if command == "cheapest" else set()
+    options = [f"--{name.replace('_', '-')} " for name, one in PARAMETERS.items() if one.yet and name not in leading]
+    assert [option for option in options if option not in said] == []
+
+
+# --- cheapest ---------------------------------------------------------------------------------------------------------
+
+
+def test_cheapest_on_a_fresh_machine_answers_from_the_snapshot_with_status_3(shell: Shell) -> None:
+    asked = shell.run("cheapest", "a100-80g", "--json")
+    assert asked.exit_code == 3
+    answer = json.loads(asked.stdout)
+    assert answer["verdict"] == "unconfirmed"
+    assert answer["best"]["stock"]["evidence"] == "snapshot"
+
+
+def test_cheapest_with_a_confirmed_answer_is_status_0(synced: Shell) -> None:
+    asked = synced.run("cheapest", "v100", "--region", "ap-nanjing")
+    assert asked.exit_code == 0
+    assert "tencent ap-nanjing" in asked.stdout.splitlines()[0]
+
+
+def test_cheapest_without_an_answer_is_status_1_and_says_why(synced: Shell) -> None:
+    asked = synced.run("cheapest", "v100", "--region", "ap-nanjing", "--max-price", "0.01")
+    assert asked.exit_code == 1
+    assert "too_dear" in asked.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["a100-81g"], "a100-80g"),
+        (["a100-80g", "--region", "ap-guangzou"], "ap-guangzhou"),
+        (["a100-80g", "--hours", "3"], "hours is not in this version"),
+        (["a100-80g", "--format", "{provder}"], "an offer has no field 'provder'"),
+        (["a100-80g", "--format", "{0}"], "--format"),
+        (["a100-80g", "--colour", "red"], "--colour"),
+        ([], "gpu"),
+    ],
+)
+def test_a_question_that_is_not_understood_is_status_2(shell: Shell, arguments: list[str], said: str) -> None:
+    asked = shell.run("cheapest", *arguments)
+    assert asked.exit_code == 2
+    assert said in asked.stderr
+    assert asked.stdout == ""
+
+
+def test_format_prints_the_fields_of_the_best_offer(synced: Shell) -> None:
+    form = "{provider} {region} {zone} {instance_type} {stock[level]}"
+    asked = synced.run("cheapest", "v100", "--region", "ap-nanjing", "--format", form)
+    assert asked.stdout.split()[:2] == ["tencent", "ap-nanjing"]
+    assert asked.stdout.split()[4] == "in_stock"
+
+
+def test_format_prints_nothing_on_stdout_where_there_is_no_answer(synced: Shell) -> None:
+    asked = synced.run("cheapest", "v100", "--region", "ap-nanjing", "--max-price", "0.01", "--format", "{region}")
+    assert (asked.exit_code, asked.stdout) == (1, "")
+    assert asked.stderr != ""
+
+
+def test_options_are_the_parameters_of_the_endpoint(synced: Shell) -> None:
+    options = ["--spot", "--explain", "--nvlink", "true", "--min-vcpus-per-gpu", "4", "--region", "ap-nanjing"]
+    query = json.loads(synced.run("cheapest", "v100", *options, "--json").stdout)["query"]
+    assert (query["purchase"], query["nvlink"], query["min_vcpus_per_gpu"], query["explain"]) == (
+        ["spot"],
+        True,
+        "4",
+        True,
+    )
+
+
+def test_explain_shows_why_other_offers_were_not_chosen(synced: Shell) -> None:
+    asked = synced.run("cheapest", "v100", "--region", "ap-nanjing", "--explain")
+    assert "rejected because" in asked.stdout
+    assert "nearest misses" in asked.stdout
+
+
+def test_a_table_in_a_pipe_has_a_whole_line_for_each_offer(shell: Shell) -> None:
+    asked = shell.run("cheapest", "a100-80g", "--limit", "3", COLUMNS="80")
+    lines = [line for line in asked.stdout.splitlines() if "Standard_NC24ads_A100_v4  1x a100-pcie-80g" in line]
+    assert len(lines) == 4
+    assert "…" not in asked.stdout
+
+
+@pytest.fixture
+def terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is printed goes to a terminal of 80 columns."""
+    monkeypatch.setenv("TTY_COMPATIBLE", "1")
+    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.setenv("NO_COLOR", "1")
+
+
+def _plain(text: str) -> list[str]:
+    return [re.sub(r"\x1b\[[\d;]*m", "", line) for line in text.splitlines()]
+
+
+@pytest.mark.usefixtures("terminal")
+@pytest.mark.parametrize("command", ["offers", "gpus", "regions", "providers", "doctor"])
+def test_a_table_on_a_terminal_fits_80_columns_and_is_never_cut(shell: Shell, command: str) -> None:
+    lines = _plain(shell.run(command).stdout)
+    assert len(lines) > 2
+    assert [line for line in lines if len(line) > 80 or "…" in line] == []
+
+
+@pytest.mark.usefixtures("terminal")
+def test_the_table_of_a_sync_fits_80_columns(shell: Shell, sim: Sim) -> None:
+    shell.environ |= sim.env() | NANJING
+    lines = _plain(shell.run("sync").stdout)
+    assert len(lines) == 6
+    assert [line for line in lines if len(line) > 80 or "…" in line] == []
+
+
+# --- settings against what exists -------------------------------------------------------------------------------------
+
+
+def test_a_fallback_region_that_may_yet_turn_up_is_only_warned_of(shell: Shell) -> None:
+    asked = shell.run("cheapest", "h100", GPUFARE_ONLY="runpod", GPUFARE_FALLBACK__US="CA", GPUFARE_LOG="warning")
+    assert asked.exit_code == 3
+    assert "GPUFARE_FALLBACK__US" in asked.stderr
+
+
+def test_a_region_to_poll_that_is_in_no_list_is_warned_of_with_what_may_be_meant(shell: Shell) -> None:
+    asked = shell.run("cheapest", "h100", GPUFARE_PROVIDERS__TENCENT__REGIONS="ap-nanjin")
+    assert asked.exit_code == 3
+    assert "ap-nanjin " in asked.stderr
+    assert "ap-nanjing" in asked.stderr
+
+
+# --- sync -------------------------------------------------------------------------------------------------------------
+
+SYNC_FIELDS = ["provider", "feed", "place", "part", "status", "facts", "notes", "seconds", "error"]
+
+
+def _sync(shell: Shell, *arguments: str) -> tuple[int, list[dict[str, Any]]]:
+    asked = shell.run("sync", *arguments, "--json")
+    answer = json.loads(asked.stdout)
+    assert list(answer) == ["items"]
+    return asked.exit_code, answer["items"]
+
+
+def test_sync_says_a_row_for_each_cell_in_the_published_shape(shell: Shell, sim: Sim) -> None:
+    shell.environ |= sim.env() | NANJING
+    status, rows = _sync(shell)
+    assert status == 0
+    assert [list(row) for row in rows] == [SYNC_FIELDS] * 5
+    assert {(row["feed"], row["place"], row["part"]) for row in rows} == {
+        ("places", "", ""),
+        ("machines", "ap-nanjing", ""),
+        ("stock", "ap-nanjing", "POSTPAID_BY_HOUR"),
+        ("stock", "ap-nanjing", "SPOTPAID"),
+        ("stock", "ap-nanjing", "PREPAID"),
+    }
+    assert {(row["provider"], row["status"], row["error"]) for row in rows} == {("tencent", "ok", None)}
+    assert all(row["facts"] > 0 and row["seconds"] >= 0 for row in rows)
+
+
+def test_sync_of_one_feed_polls_that_feed_alone(shell: Shell, sim: Sim) -> None:
+    shell.environ |= sim.env() | NANJING
+    assert {row["feed"] for row in _sync(shell, "tencent", "--feed", "machines")[1]} == {"machines"}
+
+
+def test_sync_with_some_cells_failed_is_status_3(shell: Shell, sim: Sim) -> None:
+    shell.environ |= sim.env() | NANJING
+    sim.fault("tencent", "html", match={"part": "SPOTPAID"})
+    status, rows = _sync(shell)
+    assert status == 3
+    assert [row["part"] for row in rows if row["status"] == "failed"] == ["SPOTPAID"]
+    assert [bool(row["error"]) for row in rows if row["status"] == "failed"] == [True]
+
+
+def test_sync_with_all_cells_failed_is_status_4(shell: Shell, sim: Sim) -> None:
+    shell.environ |= sim.env() | NANJING
+    sim.fault("tencent", "html")
+    status, rows = _sync(shell)
+    assert status == 4
+    assert {row["status"] for row in rows} == {"failed"}
+
+
+def test_sync_of_a_named_provider_that_is_off_is_status_4_and_says_what_to_set(shell: Shell) -> None:
+    status, rows = _sync(shell, "tencent")
+    assert status == 4
+    assert {row["status"] for row in rows} == {"off"}
+    assert all("TENCENTCLOUD_SECRET_ID" in row["error"] for row in rows)
+
+
+def test_sync_with_nothing_to_poll_is_all_well(shell: Shell) -> None:
+    assert _sync(shell)[0] == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "environ", "said"),
+    [
+        (["tencnt"], {}, "tencnt is not a provider; there are aws, runpod, tencent"),
+        (["--feed", "stok"], {}, "stok is not a feed"),
+        (["aws"], {}, "aws is switched off by GPUFARE_ONLY"),
+        (
+            ["tencent"],
+            {"GPUFARE_PROVIDERS__TENCENT__ENABLED": "false"},
+            "tencent is switched off by GPUFARE_PROVIDERS__TENCENT__ENABLED",
+        ),
+    ],
+)
+def test_sync_of_what_there_is_not_or_is_switched_off_is_status_2(
+    shell: Shell, arguments: list[str], environ: Mapping[str, str], said: str
+) -> None:
+    asked = shell.run("sync", *arguments, "--json", **environ)
+    assert (asked.exit_code, asked.stdout) == (2, "")
+    assert said in asked.stderr
+
+
+def test_logs_and_progress_of_a_sync_go_to_stderr(shell: Shell, sim: Sim) -> None:
+    shell.environ |= sim.env() | NANJING
+    asked = shell.run("sync")
+    assert "event=polled" in asked.stderr
+    assert "event=polled" not in asked.stdout
+    assert "tencent stock ap-nanjing POSTPAID_BY_HOUR" in asked.stdout
+
+
+def test_a_poll_that_is_tried_again_does_not_tell_of_it(shell: Shell, sim: Sim) -> None:
+    shell.environ |= sim.env() | NANJING
+    sim.fault("tencent", "reset", match={"action": "DescribeRegions"}, times=1)
+    asked = shell.run("sync", "--feed", "places")
+    assert asked.exit_code == 0
+    assert "callable" not in asked.stderr
+
+
+# --- the others -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("command", ["gpus", "regions", "providers", "offers"])
+def test_reading_commands_print_the_endpoints_json_alone(synced: Shell, command: str) -> None:
+    asked = synced.run(command, "--json")
+    assert asked.exit_code == 0
+    assert json.loads(asked.stdout)["items"]
+
+
+@pytest.mark.parametrize(
+    ("command", "said"),
+    [
+        ("gpus", "v100-sxm2-32g"),
+        ("regions", "Nanjing"),
+        ("providers", "reported"),
+        ("offers", "offers"),
+    ],
+)
+def test_reading_commands_show_a_table(synced: Shell, command: str, said: str) -> None:
+    asked = synced.run(command)
+    assert asked.exit_code == 0
+    assert said in asked.stdout
+
+
+def test_providers_on_a_fresh_machine_say_what_to_set(shell: Shell) -> None:
+    (tencent,) = json.loads(shell.run("providers", "--json").stdout)["items"]
+    assert tencent["provider"] == "tencent"
+    assert {feed["status"] for feed in tencent["feeds"]} == {"off"}
+    assert all("TENCENTCLOUD_SECRET_ID" in feed["reason"] for feed in tencent["feeds"])
+
+
+def _launch(offer: Mapping[str, Any], *more: str) -> list[str]:
+    named = [f"--{name.replace('_', '-')}={offer[name]}" for name in ("provider", "region", "zone", "instance_type")]
+    return ["launched", *named, *more]
+
+
+def test_launched_with_a_capacity_error_makes_exactly_that_offer_out(synced: Shell) -> None:
+    question = ["cheapest", "v100", "--region", "ap-nanjing", "--json"]
+    best = json.loads(synced.run(*question).stdout)["best"]
+    told = synced.run(*_launch(best, "--code", "ResourcesSoldOut.SpecifiedInstanceType"))
+    assert told.exit_code == 0
+    assert told.stdout.startswith("out until ")
+    after = json.loads(synced.run(*question).stdout)["best"]
+    assert (after["zone"], after["instance_type"]) != (best["zone"], best["instance_type"])
+
+
+def test_launched_writes_also_where_a_token_is_set(synced: Shell) -> None:
+    best = json.loads(synced.run("cheapest", "v100", "--region", "ap-nanjing", "--json").stdout)["best"]
+    told = synced.run(*_launch(best, "--json"), GPUFARE_API_TOKEN="a-long-random-text")
+    assert told.exit_code == 0
+    assert json.loads(told.stdout)["effect"].startswith("in_stock until ")
+
+
+def test_launched_of_an_offer_that_there_is_not_is_status_2(synced: Shell) -> None:
+    offer = {"provider": "tencent", "region": "ap-nanjing", "zone": "ap-nanjing-1", "instance_type": "GN99.NONE"}
+    assert synced.run(*_launch(offer)).exit_code == 2
+
+
+def test_doctor_with_all_well_is_status_0(shell: Shell, sim: Sim) -> None:
+    shell.environ |= sim.env()
+    asked = shell.run("doctor", "--json")
+    found = {one["feed"]: one["state"] for one in json.loads(asked.stdout)["items"] if one["provider"] == "tencent"}
+    assert found == {"places": "answers", "machines": "answers", "stock": "answers"}
+    assert asked.exit_code == 0
+
+
+def test_doctor_with_a_wrong_key_is_status_1_and_says_what_to_do(shell: Shell, sim: Sim) -> None:
+    shell.environ |= sim.env() | NANJING | {"TENCENTCLOUD_SECRET_KEY": "wrong"}
+    asked = shell.run("doctor", "--json")
+    found = [one for one in json.loads(asked.stdout)["items"] if one["provider"] == "tencent"]
+    assert asked.exit_code == 1
+    assert {one["state"] for one in found} == {"wrong"}
+    assert all("check the key" in one["advice"] for one in found)
+
+
+def test_doctor_minds_missing_credentials_only_of_a_provider_that_is_named(shell: Shell) -> None:
+    assert shell.run("doctor").exit_code == 0
+    named = shell.run("doctor", "tencent")
+    assert named.exit_code == 1
+    assert "TENCENTCLOUD_SECRET_ID" in named.stdout
+
+
+def test_doctor_names_the_providers_that_settings_switch_off(shell: Shell) -> None:
+    found = json.loads(shell.run("doctor", "--json").stdout)["items"]
+    assert ("aws", "off", "switched off by GPUFARE_ONLY") in {
+        (one["provider"], one["state"], one["found"]) for one in found
+    }
+
+
+# --- asking a server --------------------------------------------------------------------------------------------------
+
+
+def test_with_a_url_the_server_is_asked_with_the_token_and_its_json_printed(
+    shell: Shell, httpserver: HTTPServer
+) -> None:
+    items = {"items": [{"id": "x"}], "total": 1, "next": None}
+    expected = httpserver.expect_oneshot_request(
+        "/offers",
+        query_string={"gpu": "v100", "region": "us-*", "spot": "true"},
+        headers={"Authorization": "Bearer a-token"},
+    )
+    expected.respond_with_json(items)
+    asked = shell.run(
+        *["offers", "--gpu", "v100", "--region", "us-*", "--spot", "--json"],
+        GPUFARE_URL=httpserver.url_for(""),
+        GPUFARE_API_TOKEN="a-token",
+    )
+    httpserver.check_assertions()
+    assert asked.exit_code == 0
+    assert json.loads(asked.stdout) == items
+
+
+def test_a_refusal_of_the_server_is_status_2_in_its_own_words(shell: Shell, httpserver: HTTPServer) -> None:
+    problem = {"detail": "gpu=x is not known.", "did_you_mean": ["h100"]}
+    httpserver.expect_request("/cheapest").respond_with_json(problem, status=422)
+    asked = shell.run("cheapest", "x", GPUFARE_URL=httpserver.url_for(""))
+    assert asked.exit_code == 2
+    assert "gpu=x is not known." in asked.stderr
+    assert "did you mean: h100" in asked.stderr
+
+
+@pytest.mark.parametrize(
+    ("status", "body"), [(200, "<html>"), (200, '{"hello": 1}'), (200, "[]"), (503, '{"detail": "down"}'), (502, "no")]
+)
+def test_a_server_that_gives_no_answer_of_ours_is_status_5(
+    shell: Shell, httpserver: HTTPServer, status: int, body: str
+) -> None:
+    httpserver.expect_request("/gpus").respond_with_data(body, status=status)
+    asked = shell.run("gpus", "--json", GPUFARE_URL=httpserver.url_for(""))
+    assert (asked.exit_code, asked.stdout) == (5, "")
+    assert httpserver.url_for("").rstrip("/") in asked.stderr
+
+
+def test_a_server_that_cannot_be_reached_is_status_5_in_a_sentence(shell: Shell) -> None:
+    asked = shell.run("cheapest", "h100", GPUFARE_URL="http://127.0.0.1:1")
+    assert (asked.exit_code, asked.stdout) == (5, "")
+    assert asked.stderr.startswith("gpufare: http://127.0.0.1:1 did not answer")
