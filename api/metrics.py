@@ -92,7 +92,9 @@ class _BoardCollector(Collector):
         age = GaugeMetricFamily("gpufare_feed_age_seconds", "Since the feed's oldest last success.", labels=feed)
         state = GaugeMetricFamily("gpufare_feed_status", "1 for the state it is in.", labels=(*feed, "status"))
         failing = GaugeMetricFamily("gpufare_feed_cells_failing", "Places whose last poll failed.", labels=feed)
-        facts = GaugeMetricFamily("gpufare_feed_facts", "Facts that the feed states now.", labels=feed)
+        offers = GaugeMetricFamily(
+            "gpufare_feed_offers", "Offers that the feed states a price or stock of.", labels=feed
+        )
         notes = GaugeMetricFamily("gpufare_feed_notes", "Records left out or not understood.", labels=(*feed, "kind"))
         for provider in self._board.view.providers:
             for one in provider.feeds:
@@ -102,7 +104,7 @@ class _BoardCollector(Collector):
                 for known in _STATES:
                     state.add_metric((*name, known), int(one.status == known))
                 failing.add_metric(name, len(one.failing))
-                facts.add_metric(name, one.facts)
+                offers.add_metric(name, one.offers)
                 for kind, count in one.notes.items():
                     notes.add_metric((*name, kind), count)
-        yield from (age, state, failing, facts, notes)
+        yield from (age, state, failing, offers, notes)

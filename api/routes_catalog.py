@@ -18,6 +18,8 @@ from api.shapes import (
     FeedShape,
     GpuShape,
     GpusShape,
+    NoteShape,
+    NotesShape,
     OfferShape,
     ProviderShape,
     ProvidersShape,
@@ -34,7 +36,7 @@ from selector.question import understand
 from selector.rank import rank
 from selector.values import BadQuestion, alike, whole
 from store import status
-from store.status import FeedStatus, ProviderStatus, Sync
+from store.status import FeedStatus, NoteSeen, ProviderStatus, Sync
 
 _DEFAULT_SYNCS, _MOST_SYNCS = 100, 1000
 
@@ -73,6 +75,13 @@ def router(serving: Serving) -> APIRouter:
         only_parameters(request)
         now = serving.now()
         return json_response(ProvidersShape([_provider(one, now) for one in serving.board.view.providers]))
+
+    @routes.get("/notes", openapi_extra=LIMITED, responses=answers(NotesShape))
+    async def notes(request: Request) -> Response:
+        """What the last answers held that was left out or not understood, most frequent first."""
+        limit = limit_of(request)
+        found = await run_in_threadpool(status.notes, serving.engine, limit)
+        return json_response(NotesShape([_note(one) for one in found]))
 
     @routes.get("/syncs", openapi_extra=LIMITED, responses=answers(SyncsShape))
     async def syncs(request: Request) -> Response:
@@ -190,9 +199,21 @@ def _feed(feed: FeedStatus, now: datetime) -> FeedShape:
         last_success=time_or_none(feed.last_success),
         age_s=None if feed.last_success is None else age_s(feed.last_success, now),
         interval_s=None if feed.interval is None else round(feed.interval / timedelta(seconds=1)),
-        offers=feed.facts,
+        offers=feed.offers,
         failing=list(feed.failing),
         notes=dict(feed.notes),
+    )
+
+
+def _note(note: NoteSeen) -> NoteShape:
+    return NoteShape(
+        provider=note.provider,
+        feed=note.feed,
+        place=note.place,
+        kind=note.kind,
+        value=note.value,
+        count=note.count,
+        first_at=time_text(note.first_at),
     )
 
 

@@ -238,6 +238,24 @@ class ProvidersShape(Struct, frozen=True):
     items: list[ProviderShape]
 
 
+class NoteShape(Struct, frozen=True):
+    """A record left out or a value not understood, in the last answers of a feed at a place."""
+
+    provider: str
+    feed: str
+    place: str
+    kind: str
+    value: str
+    count: int
+    first_at: str
+
+
+class NotesShape(Struct, frozen=True):
+    """Notes, most frequent first."""
+
+    items: list[NoteShape]
+
+
 class SyncShape(Struct, frozen=True):
     """A past poll of one cell."""
 

@@ -106,7 +106,8 @@ def _learnt(cell: RowMapping, stated: Sorted, answer: Answer, at: datetime) -> d
     revision = cell["revision"] + 1
     if answer.missing:
         return {"revision": revision, "memo": "{}", "held": cell["held"]}
-    return {"revision": revision, "memo": json.dumps(dict(answer.memo)), "seen_at": at, "facts": stated.size}
+    counts = {"facts": stated.size, "offers": stated.offers}
+    return {"revision": revision, "memo": json.dumps(dict(answer.memo)), "seen_at": at, **counts}
 
 
 def unchanged(engine: Engine, lease: Lease, now: datetime, due_at: datetime) -> Result:

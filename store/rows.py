@@ -184,6 +184,11 @@ class Sorted:
         return sum(len(rows) for rows in self.rows.values())
 
     @property
+    def offers(self) -> int:
+        """How many offers it states a price or stock of: a machine at a place under a purchase. Of a mere list, machines."""
+        return len(self.rows[PRICES.table].keys() | self.rows[STOCKS.table].keys()) or len(self.rows[MACHINES.table])
+
+    @property
     def digest(self) -> str:
         """What the answer names, whatever it says of it."""
         names = sorted(f"{table}{key!r}" for table, rows in self.rows.items() for key in rows)

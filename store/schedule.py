@@ -66,7 +66,7 @@ def plan(engine: Engine, provider: PlannedProvider, cells: Iterable[PlannedCell]
                 connection.execute(update(CELLS).where(CELLS.c.id == known[key].id).values(values))
         fresh = [
             {"provider": cell.provider, "feed": cell.feed, "place": cell.place, "part": cell.part, "due_at": now}
-            | {"memo": "{}", "revision": 0, "status": "new", "failures": 0, "facts": 0}
+            | {"memo": "{}", "revision": 0, "status": "new", "failures": 0, "facts": 0, "offers": 0}
             | _planned(cell)
             for key, cell in wanted.items()
             if key not in known

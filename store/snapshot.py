@@ -81,6 +81,7 @@ def _cell(provider: str, region: str, as_of: datetime) -> dict[str, object]:
         "status": "ok",
         "failures": 0,
         "facts": 0,
+        "offers": 0,
     }
 
 

@@ -23,7 +23,8 @@ class FeedStatus:
     reason: str | None
     last_success: datetime | None
     interval: timedelta | None
-    facts: int = 0
+    offers: int = 0
+    """How many offers its last whole answers state a price or stock of; of a mere list, how many machines."""
     failing: Sequence[str] = ()
     """The places (and parts) whose last poll failed."""
     notes: Mapping[str, int] = field(default_factory=dict)
@@ -123,7 +124,7 @@ def _feed(
         reason=paused or (errors[0] if errors else None),
         last_success=last,
         interval=timedelta(seconds=min(cell["every_s"] for cell in cells)),
-        facts=sum(cell["facts"] for cell in cells),
+        offers=sum(cell["offers"] for cell in cells),
         failing=failing,
         notes=dict(sorted(notes.items())),
     )
@@ -155,17 +156,14 @@ def syncs(engine: Engine, limit: int = 100, ids: Sequence[int] | None = None) ->
     return [Sync(**{key: value for key, value in row.items() if key != "id"}) for row in rows]
 
 
-def notes(engine: Engine, provider: str | None = None, limit: int = 1000) -> list[NoteSeen]:
+def notes(engine: Engine, limit: int) -> list[NoteSeen]:
     """What was left out or not understood, most frequent first."""
     query = (
-        select(
-            CELLS.c.provider, CELLS.c.feed, CELLS.c.place, NOTES.c.kind, NOTES.c.value, NOTES.c.count, NOTES.c.first_at
-        )
+        select(CELLS.c.provider, CELLS.c.feed, CELLS.c.place)
+        .add_columns(NOTES.c.kind, NOTES.c.value, NOTES.c.count, NOTES.c.first_at)
         .join(CELLS, CELLS.c.id == NOTES.c.cell_id)
-        .order_by(NOTES.c.count.desc(), NOTES.c.kind, NOTES.c.value)
+        .order_by(NOTES.c.count.desc(), CELLS.c.provider, CELLS.c.feed, CELLS.c.place, NOTES.c.kind, NOTES.c.value)
         .limit(limit)
     )
-    if provider is not None:
-        query = query.where(CELLS.c.provider == provider)
     with reading(engine) as connection:
         return [NoteSeen(**row) for row in connection.execute(query).mappings()]

@@ -50,6 +50,7 @@ class CellRow(SQLModel, table=True):
     error: str | None = Field(default=None, sa_column=Column(Text, nullable=True))
     failures: int = 0
     facts: int = 0
+    offers: int = 0
     held: str | None = None
     """The digest of a suspicious answer that waits for a second one that says the same."""
 

@@ -35,6 +35,7 @@ def upgrade() -> None:
         sa.Column("error", sa.Text(), nullable=True),
         sa.Column("failures", sa.Integer(), nullable=False),
         sa.Column("facts", sa.Integer(), nullable=False),
+        sa.Column("offers", sa.Integer(), nullable=False),
         sa.Column("held", sa.String(), nullable=True),
         sa.PrimaryKeyConstraint("id"),
         sa.UniqueConstraint("provider", "feed", "place", "part"),
