@@ -29,7 +29,7 @@ def run_sync(names: Sequence[str], feeds: Sequence[str], *, as_json: bool) -> in
         print_json({"items": rows})
     else:
         syncs(rows)
-    return _exit_status([str(row["status"]) for row in rows], named=bool(names))
+    return exit_status([str(row["status"]) for row in rows], named=bool(names))
 
 
 def _with_progress(polls: Polls, providers: Sequence[Configured], feeds: Sequence[str]) -> list[Synced]:
@@ -67,7 +67,7 @@ def _item(one: Synced) -> dict[str, object]:
     }
 
 
-def _exit_status(statuses: Sequence[str], *, named: bool) -> int:
+def exit_status(statuses: Sequence[str], *, named: bool) -> int:
     """0 all well, 3 some cells failed, 4 all did. A provider that was named and is wholly off has failed."""
     tried = [status for status in statuses if status != "off"]
     if not tried:

@@ -83,7 +83,7 @@ def record(engine: Engine, lease: Lease, answer: Answer, now: datetime, due_at: 
             result = _hold_back(stated, cell)
             _finish(connection, lease, result, at, due_at, held=stated.digest)
             return result
-        notes.update(_gone_regions(connection, cell, stated) if whole else ())
+        notes.update(_region_notes(connection, cell, stated) if whole else ())
         write_facts(connection, cell, stated, whole=whole, now=seen_at)
         _write_notes(connection, lease.cell_id, notes, at)
         result = Result("ok" if whole else "partial", stated.size, sum(notes.values()), answer.missing or None)
@@ -91,11 +91,14 @@ def record(engine: Engine, lease: Lease, answer: Answer, now: datetime, due_at: 
         return result
 
 
-def _gone_regions(connection: Connection, cell: RowMapping, stated: Sorted) -> list[Note]:
-    """A note for each region that the last answer named and this one does not: nobody will look for it there."""
+def _region_notes(connection: Connection, cell: RowMapping, stated: Sorted) -> list[Note]:
+    """A note for each region that is not polled, since nobody would miss it: not enabled here, or no longer named."""
     named = stated.rows[REGIONS.table]
+    enabled = REGIONS.values.index("enabled")
+    gone = _known(connection, REGIONS, cell["id"]).keys() - named.keys()
     return [
-        Note("region_gone", region) for (region,) in _known(connection, REGIONS, cell["id"]) if (region,) not in named
+        *(Note("region_not_enabled", region) for (region,), values in named.items() if values[enabled] == 0),
+        *(Note("region_gone", region) for (region,) in gone),
     ]
 
 

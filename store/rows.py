@@ -185,7 +185,7 @@ class Sorted:
 
     @property
     def offers(self) -> int:
-        """How many offers it states a price or stock of: a machine at a place under a purchase. Of a mere list, machines."""
+        """How many offers it states a price or stock of; of a mere list, how many machines."""
         return len(self.rows[PRICES.table].keys() | self.rows[STOCKS.table].keys()) or len(self.rows[MACHINES.table])
 
     @property
