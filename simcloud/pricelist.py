@@ -72,7 +72,8 @@ def _machine_lines(row: Row, region: Mapping[str, Any]) -> Iterator[dict[str, st
         yield _on_demand(linux, hour)
         yield from _reserved(linux, hour)
     for fields, percent in _DECOYS:
-        if row["on_demand"] or "MarketOption" in fields:
+        by_block = "capacity-block" in row["model"]["usage_classes"]
+        if by_block if "MarketOption" in fields else row["on_demand"]:
             yield _on_demand(_product(row, region, fields), hour * percent / 100)
 
 

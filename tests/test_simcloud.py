@@ -27,7 +27,6 @@ from tencentcloud.common.common_client import CommonClient
 from tencentcloud.common.exception.tencent_cloud_sdk_exception import TencentCloudSDKException
 from tencentcloud.common.profile.client_profile import ClientProfile
 from tencentcloud.common.profile.http_profile import HttpProfile
-from tencentcloud.cvm.v20170312.cvm_client import CvmClient
 
 import simcloud
 from simcloud import Sim, aws, control, runpod, tencent
@@ -58,7 +57,8 @@ def tencent_profile(sim: Sim, timeout_s: int = 5) -> ClientProfile:
 
 
 def cvm(sim: Sim, region: str = "ap-guangzhou", key: tuple[str, str] = ("simcloud", "simcloud"), **profile: int) -> Any:
-    return CvmClient(credential.Credential(*key), region, tencent_profile(sim, **profile))
+    profiled = tencent_profile(sim, **profile)
+    return CommonClient("cvm", "2017-03-12", credential.Credential(*key), region, profiled)
 
 
 def quotas(sim: Sim, region: str = "ap-guangzhou", **filters: str) -> list[dict[str, Any]]:
