@@ -17,7 +17,8 @@ from importlib import resources
 from types import MappingProxyType
 from typing import TypeVar
 
-_MIB_PER_GIB = 1024
+from catalog.units import MIB_PER_GIB
+
 _MEMORY_TOLERANCE_PERCENT = 7  # EC2 says 22888 MiB for 24 GiB, Verda 268 GiB for the 288 of a B300
 _LINKED_FORMS = ("SXM", "OAM", "superchip", "NVL72")
 
@@ -29,6 +30,9 @@ _MEANT_REMARK = re.compile(
     re.IGNORECASE,
 )
 """Memory, a form, a part of a card, an edition: what changes which product is meant."""
+
+_NAME_MARKS = frozenset("-_./()+*×")
+"""What a name may hold beside letters, digits and blanks. Anything else (`80%`) says something not understood."""
 
 _K = TypeVar("_K")
 
@@ -111,12 +115,17 @@ def resolve_question(text: str) -> frozenset[str]:
     """The ids a person's words stand for: an id, else a group, else a family, else an alias.
 
     A name that several models of one family share means any of them. Raises `UnknownAccelerator` for a name that
-    nothing bears or that spans families; never the nearest match.
+    nothing bears, that spans families, or that holds marks which no name has; never the nearest match.
     """
-    hit = _first(_meanings(), _spellings(text))
+    hit = _first(_meanings(), _spellings(text)) if _is_a_name(text) else None
     if hit is None or len({accelerators()[i].family for i in hit}) > 1:
         raise UnknownAccelerator(text, _suggestions(text))
     return hit
+
+
+def _is_a_name(text: str) -> bool:
+    plain = unicodedata.normalize("NFKC", text)
+    return all(character.isalnum() or character.isspace() or character in _NAME_MARKS for character in plain)
 
 
 def resolve_offer(
@@ -236,6 +245,7 @@ def _suggestions(text: str) -> list[str]:
         groups = _groups(_meanings()[max(said, key=len)])
         return sorted(groups, key=lambda group: _likeness(key, group), reverse=True)[:_MAX_SUGGESTIONS]
     like = difflib.get_close_matches(key, list(_meanings()), n=_MAX_SUGGESTIONS)
+    like.sort(key=lambda near: not near.endswith(key))  # who leaves out how it begins (`4090`) means its whole end
     names = (name for near in like for name in _family_or_groups(_meanings()[near]))
     return list(dict.fromkeys(names))[:_MAX_SUGGESTIONS]
 
@@ -274,7 +284,7 @@ def _accelerator(row: Mapping[str, str]) -> Accelerator:
         form=row["form_factor"] or None,
         unstated=frozenset(filter(None, row["unstated"].split("+"))),
         kind=row["kind"],
-        vram_mib=None if vram_gib is None else vram_gib * _MIB_PER_GIB,
+        vram_mib=None if vram_gib is None else vram_gib * MIB_PER_GIB,
         bandwidth_gbs=_whole(row["bandwidth_gbs"]),
         fp16_dense_tflops=_exact(row["fp16_dense_tflops"]) if is_tensor else None,
         fp16_is_tensor=is_tensor,

@@ -1,7 +1,9 @@
 """Money is an integer of nano-units (1e-9) of a currency, per whole machine and hour. Never a float."""
 
-from decimal import ROUND_HALF_EVEN, Decimal, InvalidOperation
+from decimal import ROUND_HALF_EVEN, Decimal
 from fractions import Fraction
+
+from catalog.numbers import decimal_or_none
 
 NANOS = 1_000_000_000
 MOST_NANOS = 2**63 - 1
@@ -12,8 +14,8 @@ HOURS_PER_MONTH = 730
 def price_nanos(value: object) -> int | None:
     """The nano-units of a stated amount, exact and rounded once; None for whatever is not a price.
 
-    Not a price: absent, null, zero, negative, not a number, not finite, a bool, below half a nano-unit, or more than a
-    64-bit column holds (9.2e9 an hour).
+    Not a price: absent, null, zero, negative, not a number in plain decimal notation, not finite, a bool, below half a
+    nano-unit, or more than a 64-bit column holds (9.2e9 an hour). An absurd exponent is refused, never computed with.
     A float is refused (TypeError): parse JSON with `parse_float=Decimal`.
     """
     if isinstance(value, float):
@@ -27,15 +29,12 @@ def price_nanos(value: object) -> int | None:
 
 
 def _amount(value: object) -> Fraction | None:
-    if isinstance(value, bool) or not isinstance(value, (int, str, Decimal, Fraction)):
+    if isinstance(value, Fraction):
+        return value
+    if isinstance(value, bool) or not isinstance(value, (int, str, Decimal)):
         return None
-    try:
-        number = value if isinstance(value, Fraction) else Decimal(value)
-    except InvalidOperation:
-        return None
-    if isinstance(number, Decimal) and not number.is_finite():
-        return None
-    return Fraction(number)
+    number = decimal_or_none(value)
+    return None if number is None else Fraction(number)
 
 
 def round_nanos(amount: Fraction) -> int:

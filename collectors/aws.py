@@ -7,7 +7,7 @@ credentials, is read in `aws_pricelist.py`. docs/providers.md says what was chos
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import ClassVar
@@ -15,17 +15,16 @@ from typing import ClassVar
 from catalog.facts import Fact, Note, Offered, Price, Region, Zone
 from catalog.money import price_nanos
 from catalog.words import Evidence, Level, Purchase
-from collectors.aws_ec2 import KEYS, Ec2, has_credentials, home_of, partition
+from collectors.aws_ec2 import KEYS, Ec2, currency_of, has_credentials, home_of, partition
 from collectors.aws_machine import NAME, PATTERNS, machine_of
 from collectors.aws_pricelist import Prices
 from collectors.base import PAGE_BYTES, Cell, Config, Drift, Feed, Limit, Page
-from collectors.reading import JsonValue, Record, json_of
+from collectors.http import SHOWN_BYTES
+from collectors.reading import JsonValue, Record, record_of
 
 LINUX = ("Linux/UNIX", "Linux/UNIX (Amazon VPC)")
 """Which of the two a Linux spot price is published under depends on the account."""
 CALLS_PER_SECOND = 2.0  # EC2 lets 20 a second through a region, shared with whatever else the account runs
-CURRENCIES = {"aws-cn": "CNY"}
-"""EC2 states no currency with a spot price: AWS China bills in CNY, all others in USD."""
 FILTER_VALUES = 200  # the most that EC2 takes in one filter
 
 ZONE_IGNORED = frozenset(
@@ -100,7 +99,7 @@ class Places(_Ec2Feed):
 
     def parse(self, page: Page) -> Iterator[Fact | Note]:
         """A Region for each, not enabled where the account would have to opt in first."""
-        for record in Record(json_of(page), page.name).records("Regions"):
+        for record in record_of(page).filled("Regions"):
             status = record.text_or_none("OptInStatus")
             yield Region(region=record.text("RegionName"), enabled=_ENABLED.get(status or ""))
             if status and status not in _ENABLED:
@@ -123,24 +122,27 @@ class Machines(_Ec2Feed):
         ec2 = Ec2(self.config, cell.place, now)
         zones = ec2.listing("describe_availability_zones", "AvailabilityZones", AllAvailabilityZones=True)
         types = ec2.listing("describe_instance_types", "InstanceTypes", Filters=_of_types(PATTERNS), MaxResults=100)
+        machines = _page("DescribeInstanceTypes", cell, now, InstanceTypes=types)
         # Whole names, not patterns: a pattern that this filter did not understand would look like nothing sold.
+        names = _names(machines)
         offered = [
             offering
-            for names in _batches([Record(one, "InstanceTypes").text("InstanceType") for one in types])
+            for some in _batches(names)
             for offering in ec2.listing(
                 "describe_instance_type_offerings",
                 "InstanceTypeOfferings",
                 LocationType="availability-zone-id",
-                Filters=_of_types(names),
+                Filters=_of_types(some),
                 MaxResults=1000,
             )
         ]
-        yield _page("DescribeInstanceTypes", cell, now, InstanceTypes=types)
-        yield _page("DescribeInstanceTypeOfferings", cell, now, AvailabilityZones=zones, InstanceTypeOfferings=offered)
+        yield machines
+        lists = {"AvailabilityZones": zones, "AskedTypes": names, "InstanceTypeOfferings": offered}
+        yield _page("DescribeInstanceTypeOfferings", cell, now, **lists)
 
     def parse(self, page: Page) -> Iterator[Fact | Note]:
         """A Machine for each type with an accelerator; a Zone for each zone proper, with its offerings."""
-        answer = Record(json_of(page), page.name)
+        answer = record_of(page)
         if page.name.startswith("DescribeInstanceTypes"):
             for record in answer.records("InstanceTypes"):
                 yield from machine_of(record, page.place)
@@ -148,10 +150,17 @@ class Machines(_Ec2Feed):
             yield from _zones(answer, page.place)
 
 
+def _names(machines: Page) -> list[JsonValue]:
+    return [one.text("InstanceType") for one in record_of(machines).records("InstanceTypes")]
+
+
 def _zones(answer: Record, region: str) -> Iterator[Fact | Note]:
-    """Local and Wavelength Zones are left out: they have prices of their own, which the region's must not stand for."""
+    """Local and Wavelength Zones are left out: they have prices of their own, which the region's must not stand for.
+
+    EC2 lists a type where a zone of the region sells it: types, and no offering of any of them, are no answer.
+    """
     found: list[Zone] = []
-    for record in answer.records("AvailabilityZones"):
+    for record in answer.filled("AvailabilityZones"):
         name, kind, state = record.text("ZoneName"), record.text_or_none("ZoneType"), record.text_or_none("State")
         zone = Zone(region=region, zone=name, zone_id=record.text_or_none("ZoneId"))
         if kind == "availability-zone":
@@ -163,7 +172,8 @@ def _zones(answer: Record, region: str) -> Iterator[Fact | Note]:
             yield Note("zone_of_another_kind", f"{name}: {kind}", record=True)
         yield from record.leftovers(ZONE_IGNORED)
     by_name = {name: zone for zone in found for name in (zone.zone, zone.zone_id) if name}
-    for record in answer.records("InstanceTypeOfferings"):
+    offerings = answer.filled if answer.list_or_none("AskedTypes") else answer.records
+    for record in offerings("InstanceTypeOfferings"):
         yield _offered(record, by_name)
         yield from record.leftovers(frozenset({"LocationType"}))
 
@@ -198,7 +208,7 @@ class Spot(_Ec2Feed):
     def parse(self, page: Page) -> Iterator[Fact | Note]:
         """The latest price of each type and zone, however long ago it last changed."""
         rows: dict[tuple[str, str], list[_SpotRow]] = {}
-        for record in Record(json_of(page), page.name).records("SpotPriceHistory"):
+        for record in record_of(page).records("SpotPriceHistory"):
             row = _SpotRow.read(record)
             if row.product in LINUX:
                 rows.setdefault((row.instance_type, row.zone), []).append(row)
@@ -226,7 +236,7 @@ class _SpotRow:
         changed_at = record.text("Timestamp")
         moment = _time(changed_at)
         if moment is None:
-            raise Drift(f"{record.where}: Timestamp is not a time with its zone but {changed_at!r:.40}")
+            raise record.drift(f"Timestamp is not a time with its zone but {changed_at!r:.40}")
         return cls(
             instance_type=record.text("InstanceType"),
             zone=record.text("AvailabilityZone"),
@@ -251,7 +261,7 @@ class _SpotRow:
             instance_type=self.instance_type,
             purchase=Purchase.SPOT,
             nanos=nanos,
-            currency=CURRENCIES.get(partition(region), "USD"),
+            currency=currency_of(region),  # EC2 states none with a spot price
             source="DescribeSpotPriceHistory",
             zone=self.zone,
             zone_id=self.zone_id,
@@ -266,11 +276,11 @@ def _time(text: str) -> datetime | None:
     return moment if moment.tzinfo else None
 
 
-def _of_types(names: Sequence[str]) -> list[dict[str, object]]:
+def _of_types(names: Sequence[JsonValue]) -> list[dict[str, object]]:
     return [{"Name": "instance-type", "Values": list(names)}]
 
 
-def _batches(names: Sequence[str]) -> Iterator[Sequence[str]]:
+def _batches(names: Sequence[JsonValue]) -> Iterator[Sequence[JsonValue]]:
     for start in range(0, len(names), FILTER_VALUES):
         yield names[start : start + FILTER_VALUES]
 
@@ -278,9 +288,11 @@ def _batches(names: Sequence[str]) -> Iterator[Sequence[str]]:
 def _page(call: str, cell: Cell, now: datetime, **lists: list[JsonValue]) -> Page:
     """A whole listing as EC2's plain form in JSON."""
     body = json.dumps(lists, default=_time_text).encode()
+    page = Page(name=f"{call} {cell.place}".strip(), body=body, at=now, place=cell.place)
     if len(body) > PAGE_BYTES:
-        raise Drift(f"aws {call} in {cell.place}: {len(body)} bytes are far more than this listing ever was")
-    return Page(name=f"{call} {cell.place}".strip(), body=body, at=now, place=cell.place)
+        said = f"aws {call} in {cell.place}: {len(body)} bytes are far more than this listing ever was"
+        raise Drift(said, replace(page, body=body[:SHOWN_BYTES]))
+    return page
 
 
 def _time_text(value: object) -> str:

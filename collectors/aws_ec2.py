@@ -10,11 +10,14 @@ from collectors.base import (
     Config,
     Drift,
     NotServed,
+    Page,
     ProviderError,
     Throttled,
     Unavailable,
+    calling,
 )
-from collectors.http import CONNECT_S, retry_after, status_error
+from collectors.credentials import sendable, stated
+from collectors.http import CONNECT_S, SHOWN_BYTES, retry_after, status_error
 from collectors.reading import JsonValue
 
 KEYS = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY")
@@ -30,7 +33,8 @@ HOMES = {"aws": "us-east-1", "aws-cn": "cn-north-1", "aws-us-gov": "us-gov-west-
 """The region of each partition that is asked about the account."""
 
 THROTTLED = ("RequestLimitExceeded", "RequestThrottled", "Throttling", "ThrottlingException")
-NO_RIGHT = ("UnauthorizedOperation", "AccessDenied", "AccessDeniedException")
+NO_RIGHT = ("UnauthorizedOperation", "AccessDenied")
+"""How a code begins that lets us in and forbids this one action: the rest of what the account may ask goes on."""
 REFUSED = (
     "AuthFailure",
     "OptInRequired",
@@ -49,7 +53,7 @@ REFUSED = (
 
 def has_credentials(environ: Mapping[str, str]) -> bool:
     """Whether the settings hold something to sign with."""
-    return all(environ.get(name) for name in KEYS) or any(environ.get(name) for name in CHAIN)
+    return all(stated(environ, name) for name in KEYS) or any(stated(environ, name) for name in CHAIN)
 
 
 def partition(region: str) -> str:
@@ -57,6 +61,11 @@ def partition(region: str) -> str:
     if region.startswith("cn-"):
         return "aws-cn"
     return "aws-us-gov" if region.startswith("us-gov-") else "aws"
+
+
+def currency_of(region: str) -> str:
+    """What AWS bills a region in: CNY in AWS China, USD everywhere else."""
+    return "CNY" if partition(region) == "aws-cn" else "USD"
 
 
 def home_of(config: Config) -> str:
@@ -70,7 +79,7 @@ class Ec2:
 
     def __init__(self, config: Config, region: str, now: datetime) -> None:
         self._config, self._region, self._now = config, region, now
-        self._status, self._headers, self._cut_off = 0, dict[str, str](), False
+        self._status, self._headers, self._body, self._cut_off = 0, dict[str, str](), b"", False
         self._client = self._connected()
 
     def _connected(self) -> Any:
@@ -101,37 +110,45 @@ class Ec2:
         return client
 
     def _remember(self, response_dict: Mapping[str, Any], **_: object) -> None:
-        """Keep what the SDK's error for an unreadable body does not say: the status, and whether the body is whole."""
+        """Keep what the SDK's error for an unreadable body does not say: the body, its status, whether it is whole."""
         self._status = response_dict["status_code"]
         self._headers = {name.lower(): value for name, value in response_dict["headers"].items()}
-        promised = "0" if "content-encoding" in self._headers else self._headers.get("content-length", "0")
-        self._cut_off = len(response_dict["body"]) < int(promised)
+        promised = "" if "content-encoding" in self._headers else self._headers.get("content-length", "")
+        self._body = response_dict["body"]
+        self._cut_off = promised.isdecimal() and len(self._body) < int(promised)
 
     def listing(self, operation: str, key: str, **asked: object) -> list[JsonValue]:
         """All records of a listing, its pages joined. Drift where the list is missing, or a page token comes twice."""
         records: list[JsonValue] = []
         token, seen = None, set[str]()
         while True:
-            answer = self._answer(operation, {**asked, "NextToken": token} if token else asked)
+            answer = self.asked(operation, {**asked, "NextToken": token} if token else asked)
+            if isinstance(answer, ProviderError):
+                raise answer
             if key not in answer:
-                raise Drift(f"{self._where(operation)}: the answer holds no {key}")
+                raise self._drift(f"{self._where(operation)}: the answer holds no {key}")
             records += answer[key]
             token = answer.get("NextToken")
             if not token:
                 return records
             if token in seen:
-                raise Drift(f"{self._where(operation)}: the same page token came twice, the list is not whole")
+                raise self._drift(f"{self._where(operation)}: the same page token came twice, the list is not whole")
             seen.add(token)
 
-    def _answer(self, operation: str, asked: Mapping[str, object]) -> dict[str, Any]:
+    def asked(self, operation: str, asked: Mapping[str, object]) -> dict[str, Any] | ProviderError:
+        """One call: the answer, or what its failure means."""
         from botocore.exceptions import BotoCoreError, ClientError
         from botocore.parsers import ResponseParserError
 
+        calling()
         try:
             answer: dict[str, Any] = getattr(self._client, operation)(**asked)
         except (BotoCoreError, ClientError, ResponseParserError) as error:
-            raise self._failure(error, operation) from error
+            return self._failure(error, operation)
         return answer
+
+    def _drift(self, said: str) -> Drift:
+        return Drift(said, Page(said, self._body[:SHOWN_BYTES], self._now, self._region))
 
     def _where(self, operation: str) -> str:
         return f"aws ec2 {_right(operation)} in {self._region}"
@@ -143,7 +160,7 @@ class Ec2:
 
         where = self._where(operation)
         if isinstance(error, sdk.ClientError):
-            return self._refusal(str(error.response.get("Error", {}).get("Code", "")), error.response, operation)
+            return self._refusal(error, operation)
         if isinstance(error, ResponseParserError):
             return self._by_status(where)
         if isinstance(error, (sdk.NoCredentialsError, sdk.PartialCredentialsError, sdk.CredentialRetrievalError)):
@@ -152,15 +169,19 @@ class Ec2:
             return AuthFailed(f"{where}: the profile that AWS_PROFILE names does not exist")
         return Unavailable(f"{where}: {type(error).__name__}")
 
-    def _refusal(self, code: str, response: Mapping[str, Any], operation: str) -> ProviderError:
+    def _refusal(self, error: Any, operation: str) -> ProviderError:
+        code, right = str(error.response.get("Error", {}).get("Code", "")), _right(operation)
         where = f"{self._where(operation)}: {code}"
-        headers = response.get("ResponseMetadata", {}).get("HTTPHeaders", {})
         if code in THROTTLED:
+            headers = error.response.get("ResponseMetadata", {}).get("HTTPHeaders", {})
             return Throttled(where, retry_after(headers, self._now))
-        if code in NO_RIGHT:
-            return AuthFailed(
-                f"{where}: the credentials lack the right ec2:{_right(operation)}; add it to their policy"
-            )
+        if error.operation_name != right:  # not EC2 but who hands out its credentials
+            said = f"{where} on {error.operation_name}: no credentials could be had"
+            is_down = error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0) >= 500
+            return Unavailable(said) if is_down else AuthFailed(f"{said}; look at the profile")
+        if code.startswith(NO_RIGHT):
+            said = f"the credentials lack the right ec2:{right}; add it to their policy, then run `gpufare sync aws`"
+            return NotServed(f"{where}: {said}")
         if code in REFUSED:
             return self._refused(AuthFailed(f"{where}: the credentials were refused; look at {' and '.join(KEYS)}"))
         return self._by_status(where)
@@ -169,34 +190,32 @@ class Ec2:
         if self._cut_off:
             return Unavailable(f"{where}: the answer is cut off")
         if 200 <= self._status < 300:
-            return Drift(f"{where}: the answer is not EC2's XML")
+            return self._drift(f"{where}: the answer is not EC2's XML")
         found = status_error(self._status, self._headers, where, self._now)
-        return found if isinstance(found, ProviderError) else Drift(f"{where}: HTTP {self._status}")
+        return self._drift(str(found)) if isinstance(found, Drift) else found
 
     def _refused(self, said: AuthFailed) -> ProviderError:
         """A region that is not enabled refuses good credentials: the home region knows which of the two it is."""
         home = home_of(self._config)
         if self._region == home:
             return said
-        try:
-            found = Ec2(self._config, home, self._now).listing(
-                "describe_regions", "Regions", RegionNames=[self._region], AllRegions=True
-            )
-        except ProviderError as error:
-            return error
-        if any(isinstance(one, dict) and one.get("OptInStatus") == "not-opted-in" for one in found):
+        asked = {"RegionNames": [self._region], "AllRegions": True}
+        answer = Ec2(self._config, home, self._now).asked("describe_regions", asked)
+        if isinstance(answer, ProviderError):
+            return answer
+        if any(one.get("OptInStatus") == "not-opted-in" for one in answer.get("Regions", ())):
             return NotServed(f"aws: region {self._region} is not enabled for this account; enable it in AWS's settings")
         return said
 
 
 def _credentials(environ: Mapping[str, str]) -> dict[str, str | None]:
-    if all(environ.get(name) for name in KEYS):
+    if all(stated(environ, name) for name in KEYS):
         return {
-            "aws_access_key_id": environ[KEYS[0]],
-            "aws_secret_access_key": environ[KEYS[1]],
-            "aws_session_token": environ.get("AWS_SESSION_TOKEN") or None,
+            "aws_access_key_id": sendable(environ, KEYS[0]),
+            "aws_secret_access_key": sendable(environ, KEYS[1]),
+            "aws_session_token": sendable(environ, "AWS_SESSION_TOKEN") or None,
         }
-    return {"profile_name": environ.get("AWS_PROFILE") or None}
+    return {"profile_name": stated(environ, "AWS_PROFILE") or None}
 
 
 def _right(operation: str) -> str:

@@ -1,7 +1,7 @@
 """What an EC2 instance type holds: the catalogue's word on its accelerator, put over what EC2 or the price list says.
 
-Which family has which accelerator stands in `catalog/accelerators.csv`, the counts that AWS leaves out or says wrong in
-`catalog/families/aws.csv`.
+Which family has which accelerator stands in `catalog/accelerators.csv`; the counts that AWS leaves out or says wrong,
+and which type has RDMA, in `catalog/families/aws.csv`.
 """
 
 import csv
@@ -16,13 +16,13 @@ from types import MappingProxyType
 from catalog.accelerators import accelerators, resolve_offer
 from catalog.facts import Machine, Note
 from catalog.words import Purchase
-from collectors.reading import Record
+from collectors.reading import Record, positive_or_none, spelt, whole_or_none
 
 NAME = "aws"
 PATTERNS = ("p*", "g*", "trn*", "inf*", "dl*", "vt*")
 """EC2's names for instance families with accelerators. https://docs.aws.amazon.com/ec2/latest/instancetypes/"""
 _FAMILY = "(?:p|gr?|trn|inf|dl|vt)[0-9]"
-ACCELERATED_WORD = re.compile(f'"{_FAMILY}[^".]*[.][^"]+"|"GPU instance"'.encode())
+ACCELERATED_WORD = re.compile(f'" *{_FAMILY}[^".]*[.][^"]+"|"GPU instance"'.encode())
 """In a line of the price list: the quoted name of an instance type with an accelerator."""
 
 DEVICES = (
@@ -45,12 +45,30 @@ TYPE_IGNORED = frozenset(
 DEVICE_IGNORED = frozenset({"Manufacturer", "Workloads", "CoreInfo"})
 
 
+@dataclass(frozen=True, slots=True)
+class Known:
+    """A row of catalog/families/aws.csv. None is unknown."""
+
+    gpu_count: Fraction | None
+    """Its accelerators, a fraction for a slice, where AWS's own word is not enough."""
+    rdma: bool | None
+    """EC2 states EFA alone, which some machines have without RDMA."""
+
+
 @cache
-def gpu_counts() -> Mapping[str, Fraction]:
-    """Instance type -> its accelerators, a fraction for a slice, where AWS's own word is not enough."""
+def known_types() -> Mapping[str, Known]:
+    """The table by instance type."""
     text = files("catalog").joinpath("families/aws.csv").read_text("utf-8")
     rows = csv.DictReader(line for line in text.splitlines() if not line.startswith("#"))
-    return MappingProxyType({row["instance_type"]: Fraction(row["gpu_count"]) for row in rows})
+    return MappingProxyType({row["instance_type"]: _known(row) for row in rows})
+
+
+def _known(row: Mapping[str, str]) -> Known:
+    count, rdma = row["gpu_count"], {"yes": True, "no": False, "": None}[row["rdma"]]
+    return Known(Fraction(count) if count else None, rdma)
+
+
+_UNLISTED = Known(None, None)
 
 
 def family(instance_type: str) -> str:
@@ -71,12 +89,14 @@ def is_bare_metal(instance_type: str) -> bool:
 def established(machine: Machine, name: str, each_mib: int | None = None) -> Iterator[Machine | Note]:
     """The machine with its accelerator established, then notes on what is not.
 
-    `machine` carries the count as AWS states it, None where it states none. `name` is AWS's name of the accelerator,
-    "" where it gives none. `each_mib` is the memory of one whole accelerator as AWS states it.
+    `machine` carries the count as AWS states it, None where it states none, and `rdma` False where AWS rules it out.
+    `name` is AWS's name of the accelerator, "" where it gives none. `each_mib` is the memory of one whole accelerator
+    as AWS states it.
     """
     of_type = machine.instance_type
+    table = known_types().get(of_type, _UNLISTED)
     stated = machine.gpu_count or None
-    count = gpu_counts().get(of_type, stated)
+    count = table.gpu_count or stated
     gpu = resolve_offer(name, provider=NAME, instance_type=of_type, vram_mib=each_mib)
     known = accelerators()[gpu] if gpu else None
     yield replace(
@@ -84,7 +104,7 @@ def established(machine: Machine, name: str, each_mib: int | None = None) -> Ite
         gpu=gpu,
         gpu_count=count,
         vram_mib=_of_a_slice(known.vram_mib, count) if known else None,
-        nvlink=known.nvlink if known else None,
+        rdma=table.rdma if machine.rdma is None else machine.rdma,
     )
     if gpu is None:
         yield Note("unknown_gpu", name or family(of_type))
@@ -98,7 +118,7 @@ def _of_a_slice(whole_mib: int | None, count: Fraction | None) -> int | None:
     """The memory per accelerator, or of the slice. Nominal: EC2's 22888 MiB of an L4 are the 24 GiB it is sold as."""
     if whole_mib is None or count is None or count >= 1:
         return whole_mib
-    return int(whole_mib * count)
+    return whole_or_none(whole_mib * count)
 
 
 def machine_of(record: Record, region: str) -> Iterator[Machine | Note]:
@@ -107,16 +127,16 @@ def machine_of(record: Record, region: str) -> Iterator[Machine | Note]:
     cpus, memory, network = (record.record_or_none(name) for name in ("VCpuInfo", "MemoryInfo", "NetworkInfo"))
     lists = [list(_devices(record, *where)) for where in DEVICES]
     devices = next(filter(None, lists), [])
-    usage = frozenset(str(one) for one in record.list_or_none("SupportedUsageClasses") or ())
+    usage = frozenset(spelt(one) for one in record.list_or_none("SupportedUsageClasses") or ())
     machine = Machine(
         region=region,
         instance_type=instance_type,
         gpu=None,
         gpu_count=devices[0].count if devices else None,
         gpu_raw=devices[0].name if devices else "",
-        vcpus=(cpus.integer_or_none("DefaultVCpus") if cpus else None) or None,
-        memory_mib=(memory.integer_or_none("SizeInMiB") if memory else None) or None,
-        rdma=network.flag_or_none("EfaSupported") if network else None,
+        vcpus=cpus.size_or_none("DefaultVCpus") if cpus else None,
+        memory_mib=memory.size_or_none("SizeInMiB") if memory else None,
+        rdma=False if network and network.flag_or_none("EfaSupported") is False else None,
         bare_metal=record.flag_or_none("BareMetal"),
         purchases=_purchases(usage),
     )
@@ -147,10 +167,10 @@ def _devices(record: Record, holder: str, members: str, total_name: str) -> Iter
     info = record.record_or_none(holder)
     if info is None:
         return
-    total_mib = info.integer_or_none(total_name)
+    total_mib = info.number_or_none(total_name)
     for device in info.records(members):
         memory = device.record_or_none("MemoryInfo")
-        each_mib = memory.integer_or_none("SizeInMiB") if memory else None
+        each_mib = whole_or_none(positive_or_none(memory.number_or_none("SizeInMiB"))) if memory else None
         count = _count(device)
         # Some answers gave the total in this field; a slice's memory is not the card's.
         adds_up = bool(each_mib and count and count >= 1 and each_mib * count == total_mib)
@@ -160,10 +180,9 @@ def _devices(record: Record, holder: str, members: str, total_name: str) -> Iter
 
 def _count(device: Record) -> Fraction | None:
     """A slice says Count 0, and which part of how many cards it is; None where nothing counts."""
-    whole = device.integer_or_none("Count")
-    logical, part = device.number_or_none("LogicalGpuCount"), device.number_or_none("GpuPartitionSize")
-    count = Fraction(logical or 0) * Fraction(part or 0) or Fraction(whole or 0)
-    return count if count > 0 else None
+    whole = positive_or_none(device.number_or_none("Count"))  # 0 is said of slices
+    logical, part = device.positive_or_none("LogicalGpuCount"), device.positive_or_none("GpuPartitionSize")
+    return Fraction(logical or 0) * Fraction(part or 0) or Fraction(whole or 0) or None
 
 
 def _purchases(usage: frozenset[str]) -> frozenset[Purchase]:

@@ -8,23 +8,20 @@ such by the quoted words they lack, as every field that is not empty is quoted; 
 import csv
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from itertools import groupby
 from operator import itemgetter
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 from urllib.parse import quote
 
 from catalog.facts import Fact, Note
 from catalog.words import Level
 from collectors.aws_ec2 import partition
 from collectors.aws_machine import ACCELERATED_WORD, NAME
-from collectors.aws_prices import COLUMNS, facts_of
+from collectors.aws_prices import facts_of, header_fault
 from collectors.base import PAGE_BYTES, Cell, Config, Drift, Limit, NotServed, Page, ProviderError, Unavailable
-from collectors.http import MAX_BODY_BYTES, streamed
-
-if TYPE_CHECKING:
-    import httpx2
+from collectors.http import MAX_BODY_BYTES, SHOWN_BYTES, OpenAnswer, first_bytes, streamed
 
 PUBLIC = "https://pricing.us-east-1.amazonaws.com"
 CHINA = "https://pricing.cn-north-1.amazonaws.com.cn"
@@ -37,6 +34,8 @@ PREAMBLE = (
     b'"OfferCode","AmazonEC2"',
 )
 MAX_LINE_BYTES = 64 * 1024
+TOTAL = timedelta(minutes=5)
+"""What a file may take in all: 70 MB and more, some ten of them compressed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,21 +62,22 @@ class Prices:
     def fetch(self, cell: Cell, now: datetime, memo: Mapping[str, str]) -> Iterator[Page]:
         """The lines of Linux machines, sorted by instance type, all rows of a type in one page."""
         url = _url(self.config, cell.place)
+        file = _File(url, Page(f"AmazonEC2 price list of {cell.place}", b"", now, cell.place))
         known = {"If-None-Match": memo["etag"]} if "etag" in memo else {}
-        with streamed("GET", url, now=now, headers=known, timeout=self.config.timeout, passing=(403, 404)) as answer:
+        with streamed(
+            "GET", url, now=now, headers=known, timeout=self.config.timeout, total=TOTAL, passing=(403, 404)
+        ) as answer:
             if not answer.is_success:
                 raise _missing(answer, cell.place, url)
             etag = answer.headers.get("etag")
-            lines = _records(answer.iter_bytes(), url)
-            header = _header(lines, url)
+            lines = _records(answer.chunks, file)
+            header = _header(lines, file)
             skipped = Counter[str]()
-            kept = _kept(lines, header, skipped, url)
+            kept = _kept(lines, header, skipped, file)
         for number, body in enumerate(_cut(header, kept)):
-            yield Page(
-                name=f"AmazonEC2 price list of {cell.place}",
+            yield replace(
+                file.page,
                 body=body,
-                at=now,
-                place=cell.place,
                 skipped={} if number else dict(skipped),
                 memo={"etag": etag} if etag else {},
             )
@@ -87,6 +87,17 @@ class Prices:
         return facts_of(page)
 
 
+@dataclass(frozen=True, slots=True)
+class _File:
+    url: str
+    page: Page
+    """What its pages have in common; without a body."""
+
+    def drift(self, said: str, seen: bytes) -> Drift:
+        """Drift with the bytes that were not understood."""
+        return Drift(f"{self.url}: {said}", replace(self.page, body=seen[:SHOWN_BYTES]))
+
+
 def _url(config: Config, region: str) -> str:
     china = partition(region) == "aws-cn"
     host = config.endpoints.get("price_list") or (CHINA if china else PUBLIC)
@@ -94,17 +105,17 @@ def _url(config: Config, region: str) -> str:
     return f"{host.rstrip('/')}/{path}"
 
 
-def _missing(answer: "httpx2.Response", region: str, url: str) -> ProviderError:
+def _missing(answer: OpenAnswer, region: str, url: str) -> ProviderError:
     """The file host says 403 AccessDenied for a file that does not exist."""
-    if answer.status_code == 404 or b"AccessDenied" in answer.read():
+    if answer.status == 404 or b"AccessDenied" in first_bytes(answer.chunks, SHOWN_BYTES):
         return NotServed(f"aws: there is no price list of region {region} at {url}; is the region's name right?")
     return Unavailable(f"GET {url}: HTTP 403, and not from AWS's file host; does a proxy stand between?")
 
 
-def _records(chunks: Iterable[bytes], url: str) -> Iterator[bytes]:
+def _records(chunks: Iterable[bytes], file: _File) -> Iterator[bytes]:
     """CSV records without their line ends. A line break inside quotes is part of its record."""
     held = b""
-    for line in _lines(chunks, url):
+    for line in _lines(chunks, file):
         held = held + b"\n" + line if held else line
         if held.count(b'"') % 2 == 0:
             yield held.removesuffix(b"\r")
@@ -112,10 +123,10 @@ def _records(chunks: Iterable[bytes], url: str) -> Iterator[bytes]:
         elif len(held) > MAX_LINE_BYTES:
             break
     if held:
-        raise Drift(f"{url}: a quoted field has no end")
+        raise file.drift("a quoted field has no end", held)
 
 
-def _lines(chunks: Iterable[bytes], url: str) -> Iterator[bytes]:
+def _lines(chunks: Iterable[bytes], file: _File) -> Iterator[bytes]:
     """Lines without their ends. The file ends with one: otherwise it is cut off."""
     rest, begun = b"", False
     for chunk in chunks:
@@ -123,35 +134,35 @@ def _lines(chunks: Iterable[bytes], url: str) -> Iterator[bytes]:
         begun = begun or bool(lines)
         yield from lines
         if len(rest) > PAGE_BYTES:
-            raise Drift(f"{url}: a line of {len(rest)} bytes is not a price list's")
+            raise file.drift(f"a line of {len(rest)} bytes is not a price list's", rest)
     if rest and begun:
-        raise Unavailable(f"{url}: the file is cut off in the middle of a line")
+        raise Unavailable(f"{file.url}: the file is cut off in the middle of a line")
     if rest:
-        raise Drift(f"{url}: {len(rest)} bytes without a line end are not a price list")
+        raise file.drift(f"{len(rest)} bytes without a line end are not a price list", rest)
 
 
-def _header(lines: Iterator[bytes], url: str) -> bytes:
+def _header(lines: Iterator[bytes], file: _File) -> bytes:
     """The line of column names, after the five of the preamble."""
     for expected in PREAMBLE:
         line = next(lines, b"")
         if not line.startswith(expected):
-            raise Drift(f"{url}: {expected.decode()} was expected where the file says {line[:60]!r}")
+            raise file.drift(f"{expected.decode()} was expected where the file says {line[:60]!r}", line)
     header = next(lines, b"")
-    if lacking := COLUMNS - set(_cells(header, url)):
-        raise Drift(f"{url}: the file lacks the columns {', '.join(sorted(lacking))}")
+    if fault := header_fault(_cells(header, file)):
+        raise file.drift(fault, header)
     return header
 
 
-def _cells(line: bytes, url: str) -> list[str]:
+def _cells(line: bytes, file: _File) -> list[str]:
     try:
         return next(csv.reader([line.decode()], strict=True), [])
     except (UnicodeDecodeError, csv.Error) as error:
-        raise Drift(f"{url}: a line that is not CSV: {line[:60]!r}") from error
+        raise file.drift(f"a line that is not CSV: {line[:60]!r}", line) from error
 
 
-def _kept(lines: Iterable[bytes], header: bytes, skipped: Counter[str], url: str) -> list[tuple[str, bytes]]:
+def _kept(lines: Iterable[bytes], header: bytes, skipped: Counter[str], file: _File) -> list[tuple[str, bytes]]:
     """(instance type, line) of the lines that may be Linux machines; the others are counted by reason."""
-    names = _cells(header, url)
+    names = _cells(header, file)
     column = names.index("Instance Type")
     kept: list[tuple[str, bytes]] = []
     size = 0
@@ -159,13 +170,14 @@ def _kept(lines: Iterable[bytes], header: bytes, skipped: Counter[str], url: str
         if reason := _dropped(line):
             skipped[reason] += 1
             continue
-        cells = _cells(line, url)
+        cells = _cells(line, file)
         size += len(line)
         if len(cells) != len(names) or size > MAX_BODY_BYTES:
-            raise Drift(f"{url}: a row of {len(cells)} columns, {len(names)} expected, at {size} bytes of Linux rows")
-        kept.append((cells[column], line))
+            said = f"a row of {len(cells)} columns, {len(names)} expected, at {size} bytes of Linux rows"
+            raise file.drift(said, line)
+        kept.append((cells[column].strip(), line))
     if skipped and not kept:
-        raise Drift(f"{url}: none of its {skipped.total()} lines is a Linux machine's: {dict(skipped)}")
+        raise file.drift(f"none of its {skipped.total()} lines is a Linux machine's: {dict(skipped)}", header)
     return kept
 
 

@@ -8,14 +8,18 @@ import csv
 import io
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from decimal import Decimal, InvalidOperation
+from decimal import Decimal
 from fractions import Fraction
 
 from catalog.facts import Fact, Machine, Note, Price
 from catalog.money import HOURS_PER_MONTH, price_nanos, round_nanos
+from catalog.numbers import decimal_or_none
+from catalog.units import MIB_PER_GIB
 from catalog.words import Purchase
+from collectors.aws_ec2 import currency_of
 from collectors.aws_machine import established, family, is_accelerated, is_bare_metal
 from collectors.base import Drift, Page
+from collectors.reading import positive_or_none, whole_or_none
 
 SOURCE = "AmazonEC2 price list"
 Row = Mapping[str, str]
@@ -44,7 +48,6 @@ WITHOUT_ACCELERATOR = frozenset(
         "FPGA Instances",
     }
 )  # fmt: skip
-MIB_PER_GIB = 1024
 
 
 def facts_of(page: Page) -> Iterator[Fact | Note]:
@@ -69,6 +72,14 @@ def _require_filled(page: Page, rows: Sequence[Row], columns: Sequence[str]) -> 
             raise Drift(f"{page.name}: the column {column} is empty in all {len(rows)} rows")
 
 
+def header_fault(header: Sequence[str]) -> str | None:
+    """Why rows under these column names cannot be read; None where they can."""
+    if lacking := COLUMNS - set(header):
+        return f"the columns {', '.join(sorted(lacking))} are missing"
+    twice = sorted({name for name in header if header.count(name) > 1})
+    return f"the columns {', '.join(twice)} are there twice" if twice else None
+
+
 def _rows(page: Page) -> Iterator[Row]:
     if not page.body.endswith(b"\n"):
         raise Drift(f"{page.name}: the page does not end with a whole line")
@@ -76,12 +87,13 @@ def _rows(page: Page) -> Iterator[Row]:
         header, *rows = csv.reader(io.StringIO(page.body.decode(), newline=""), strict=True)
     except (ValueError, csv.Error) as error:
         raise Drift(f"{page.name}: the page is not CSV") from error
-    if lacking := COLUMNS - set(header):
-        raise Drift(f"{page.name}: the columns {', '.join(sorted(lacking))} are missing")
+    if fault := header_fault(header):
+        raise Drift(f"{page.name}: {fault}")
     for row in rows:
         if len(row) != len(header):
             raise Drift(f"{page.name}: a row of {len(row)} columns where there are {len(header)}")
-        yield dict(zip(header, row, strict=True))
+        cells = dict(zip(header, row, strict=True))
+        yield cells | {"Instance Type": cells["Instance Type"].strip()}
 
 
 def _another_product(row: Row, region: str) -> str | None:
@@ -154,9 +166,9 @@ def _on_demand(one: _Type, rows: Sequence[Row]) -> Iterator[Price | Note]:
     """The one price that the rows agree on. Where they do not, none: nothing says which is right."""
     what = f"{one.instance_type} on_demand"
     shared = [row for row in rows if row["Tenancy"] == "Shared"] or rows
-    priced = [row for row in shared if row["Unit"] == "Hrs" and _currency(row) and price_nanos(row["PricePerUnit"])]
-    amounts = {(price_nanos(row["PricePerUnit"]), row["Currency"]) for row in priced}
-    if len(amounts) == 1 and (nanos := price_nanos(priced[0]["PricePerUnit"])):
+    priced = [row for row in shared if row["Unit"] == "Hrs" and _currency(row) and _nanos(row)]
+    amounts = {(_nanos(row), row["Currency"]) for row in priced}
+    if len(amounts) == 1 and (nanos := _nanos(priced[0])):
         yield one.price(priced[0], Purchase.ON_DEMAND, nanos)
         yield from (Note("same_price_again", what, record=True) for _ in priced[1:])
     else:
@@ -168,12 +180,20 @@ def _on_demand(one: _Type, rows: Sequence[Row]) -> Iterator[Price | Note]:
             yield _no_price(row, what, "unknown_unit")
 
 
+def _nanos(row: Row) -> int | None:
+    return price_nanos(decimal_or_none(row["PricePerUnit"]))
+
+
 def _no_price(row: Row, what: str, otherwise: str) -> Note:
     """Why a row is no price. `otherwise`: the reason where its amount is a positive one."""
-    amount = _amount(row["PricePerUnit"])
+    amount = decimal_or_none(row["PricePerUnit"])
     if amount is None:
         return Note("no_price", what, record=True)
-    return Note(otherwise if amount > 0 else "non_positive_price", what, record=True)
+    if amount <= 0:
+        return Note("non_positive_price", what, record=True)
+    if not _currency(row):
+        return Note("unknown_currency", f"{what} {row['Currency']}", record=True)
+    return Note(otherwise, what, record=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,7 +232,7 @@ def _reserved(one: _Type, rows: Sequence[Row]) -> Iterator[Price | Note]:
 def _quote(option: str, rows: Sequence[Row], months: int) -> _Quote:
     """An option's price; 0 an hour stands for one that is not whole, or whose amounts make no sense."""
     units = OPTIONS[option]
-    amounts = {row["Unit"]: _amount(row["PricePerUnit"]) for row in rows if _currency(row)}
+    amounts = {row["Unit"]: decimal_or_none(row["PricePerUnit"]) for row in rows if _currency(row)}
     hour, upfront = amounts.get("Hrs"), amounts.get("Quantity") if len(units) == 2 else Decimal(0)
     whole = len(rows) == len(units) and set(amounts) == set(units) and len({row["Currency"] for row in rows}) == 1
     if not whole or hour is None or upfront is None or min(hour, upfront) < 0:
@@ -220,6 +240,8 @@ def _quote(option: str, rows: Sequence[Row], months: int) -> _Quote:
     if (len(units) == 2 and not upfront) or (option != "All Upfront" and not hour):
         return _Quote(option, Fraction(0), Fraction(0), rows)
     total_hour = Fraction(hour) + Fraction(upfront) / (HOURS_PER_MONTH * months)
+    if price_nanos(total_hour) is None or (upfront and price_nanos(upfront) is None):
+        return _Quote(option, Fraction(0), Fraction(0), rows)
     return _Quote(option, total_hour, Fraction(upfront), rows)
 
 
@@ -252,6 +274,9 @@ def _machine(one: _Type, purchases: frozenset[Purchase]) -> Iterator[Machine | N
         yield machine
         if not plain:
             yield Note("unknown_family", stated["Instance Family"] or "")
+    for name, size in (("vCPU", machine.vcpus), ("Memory", machine.memory_mib)):
+        if size is None and stated[name] not in ("", "NA", None):
+            yield Note("impossible_size", f"{name} {stated[name]}")
     yield from (Note("rows_disagree", f"{of_type} {name}") for name, value in stated.items() if value is None)
 
 
@@ -262,29 +287,22 @@ def _agreed(rows: Sequence[Row], column: str) -> str | None:
 
 
 def _whole(text: str | None) -> int | None:
-    return int(text) or None if text and text.isdecimal() else None
+    amount = positive_or_none(decimal_or_none(text or ""))
+    return int(amount) if amount is not None and amount == amount.to_integral_value() else None
 
 
 def _count(text: str | None) -> Fraction | None:
-    amount = _amount(text or "")
-    return Fraction(amount) if amount is not None and amount > 0 else None
+    amount = positive_or_none(decimal_or_none(text or ""))
+    return None if amount is None else Fraction(amount)
 
 
 def _memory_mib(text: str | None) -> int | None:
     """`1,952 GiB`, `30.5 GiB`."""
     number, _, unit = (text or "").partition(" ")
-    amount = _amount(number.replace(",", ""))
-    return round(amount * MIB_PER_GIB) or None if unit == "GiB" and amount is not None else None
-
-
-def _amount(text: str) -> Decimal | None:
-    try:
-        amount = Decimal(text)
-    except InvalidOperation:
-        return None
-    return amount if amount.is_finite() else None
+    amount = positive_or_none(decimal_or_none(number.replace(",", "")))
+    return whole_or_none(amount * MIB_PER_GIB) if unit == "GiB" and amount is not None else None
 
 
 def _currency(row: Row) -> bool:
-    code = row["Currency"]
-    return len(code) == 3 and code.isascii() and code.isupper()
+    """Whether a row is in what AWS bills its region in: another currency is not taken for it."""
+    return row["Currency"] == currency_of(row["Region Code"])

@@ -4,7 +4,9 @@ A cell is what is due, fails and settles alone. `fetch` does all I/O and attache
 meaning and does no I/O. Retries, limits, schedules, storing and comparing are nobody's business here.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import ClassVar, Protocol
@@ -74,7 +76,11 @@ class Unavailable(ProviderError):
 
 
 class Drift(ProviderError):
-    """The answer is not as learnt: this cell only, and nothing of it is stored."""
+    """The answer is not as learnt: this cell only, and nothing of it is recorded. `page` is what came, for a report."""
+
+    def __init__(self, message: str, page: Page | None = None) -> None:
+        super().__init__(message)
+        self.page = page
 
 
 class Unchanged(Exception):
@@ -87,6 +93,26 @@ class Limit:
 
     key: str
     per_second: float
+    pause_key: str = ""
+    """The cells that pause together when one of them is throttled; "" means those that share `key`."""
+
+
+_before_call: ContextVar[Callable[[], None]] = ContextVar("before_call", default=lambda: None)
+
+
+def calling() -> None:
+    """Said by an adapter right before each call that it makes: a poll waits here for its slot under the limit."""
+    _before_call.get()()
+
+
+@contextmanager
+def before_each_call(wait: Callable[[], None]) -> Iterator[None]:
+    """Have `wait` run before each call that is made inside the block, in this thread."""
+    token = _before_call.set(wait)
+    try:
+        yield
+    finally:
+        _before_call.reset(token)
 
 
 class Feed(Protocol):
@@ -130,7 +156,13 @@ class Config:
     endpoints: Mapping[str, str] = field(default_factory=dict)
     """Service -> scheme, host and port, instead of the public ones."""
     timeout: timedelta = timedelta(seconds=30)
-    """How long one call may take before it counts as unavailable."""
+    """How long a call may take in all before it counts as unavailable: connecting, waiting, and the whole body.
+
+    Checked whenever bytes come, and no wait for some is longer, so that at worst a call takes twice as long. Two
+    exceptions. A price list is tens of MB: it may take five minutes, and this is the longest wait for its next bytes.
+    boto3 reads a body in one go: with EC2 this bounds each wait for bytes alone, so that a server which sends a byte
+    now and then holds its call until the lease of the poll runs out, and longer.
+    """
 
 
 class Provider(Protocol):

@@ -1,28 +1,47 @@
 """One HTTP client for the providers that need no SDK: what an answer's status means, once for all of them."""
 
-from collections.abc import Container, Iterator, Mapping
+import re
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from email.utils import parsedate_to_datetime
-from typing import TYPE_CHECKING
+from time import monotonic
 
-from collectors.base import AuthFailed, Drift, ProviderError, Throttled, Unavailable, Unchanged
-
-if TYPE_CHECKING:
-    import httpx2
+from collectors.base import AuthFailed, Drift, Page, ProviderError, Throttled, Unavailable, Unchanged, calling
+from collectors.unzipped import ACCEPTED, plain
 
 CONNECT_S = 5.0
-READ_TIMEOUT = timedelta(seconds=30)
 MAX_BODY_BYTES = 64 * 1024 * 1024
+SHOWN_BYTES = 64 * 1024
+"""How much of an answer that cannot be used is kept for a report."""
+_MOST_DIGITS = 9
+"""Of the seconds in `Retry-After`: more are read as so many nines. How long a pause is kept is not decided here."""
+_CONDITIONS = ("if-none-match", "if-modified-since")
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """A whole answer with a 2xx status."""
+    """A whole answer with a 2xx status. The names of its headers are in lower case."""
 
     body: bytes
     headers: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class OpenAnswer:
+    """An answer whose body is still to come."""
+
+    status: int
+    headers: Mapping[str, str]
+    """Their names in lower case."""
+    chunks: Iterator[bytes]
+    """The body, decompressed. Unavailable where it is cut off, or once the whole call takes longer than it may."""
+
+    @property
+    def is_success(self) -> bool:
+        """Whether the status is 2xx."""
+        return 200 <= self.status < 300
 
 
 def request(
@@ -30,18 +49,18 @@ def request(
     url: str,
     *,
     now: datetime,
+    timeout: timedelta,
     headers: Mapping[str, str] | None = None,
     content: bytes | None = None,
-    timeout: timedelta = READ_TIMEOUT,
 ) -> Answer:
-    """One call, no retry, no redirect. Raises ProviderError by the status, Unchanged for 304."""
+    """One call, no retry, no redirect, within `timeout` in all. Raises ProviderError by the status, or Unchanged."""
     with streamed(method, url, now=now, headers=headers, content=content, timeout=timeout) as answer:
-        body = bytearray()
-        for chunk in answer.iter_bytes():
-            body += chunk
-            if len(body) > MAX_BODY_BYTES:
-                raise Drift(f"{method} {_shown(url)}: the answer is larger than {MAX_BODY_BYTES} bytes")
-        return Answer(bytes(body), dict(answer.headers))
+        body = first_bytes(answer.chunks, MAX_BODY_BYTES + 1)
+        if len(body) > MAX_BODY_BYTES:
+            where = f"{method} {_shown(url)}"
+            page = Page(where, body[:SHOWN_BYTES], now)
+            raise Drift(f"{where}: the answer is larger than {MAX_BODY_BYTES} bytes", page)
+        return Answer(body, answer.headers)
 
 
 @contextmanager
@@ -50,25 +69,35 @@ def streamed(
     url: str,
     *,
     now: datetime,
+    timeout: timedelta,
+    total: timedelta | None = None,
     headers: Mapping[str, str] | None = None,
     content: bytes | None = None,
-    timeout: timedelta = READ_TIMEOUT,
     passing: Container[int] = (),
-) -> "Iterator[httpx2.Response]":
+) -> Iterator[OpenAnswer]:
     """An open answer with a 2xx status, to be read piece by piece inside the block; the same errors as `request`.
 
-    An answer whose status is in `passing` is handed over as it is: the caller knows better what that status means.
+    `timeout` is the longest wait for anything, `total` (else the same) what the whole call may take. An answer whose
+    status is in `passing` is handed over as it is: the caller knows better what that status means.
     """
     import httpx2
 
     where = f"{method} {_shown(url)}"
     seconds = timeout.total_seconds()
     limits = httpx2.Timeout(seconds, connect=min(CONNECT_S, seconds))
+    sent = {"Accept-Encoding": ACCEPTED, **(headers or {})}
+    calling()
+    in_time = deadline(total or timeout, where)
     try:
-        with httpx2.stream(method, url, headers=headers, content=content, timeout=limits) as answer:
-            if not answer.is_success and answer.status_code not in passing:
-                raise status_error(answer.status_code, dict(answer.headers), where, now)
-            yield answer
+        # A redirect is an error like any status that was not learnt: no other host is sent the key.
+        with httpx2.stream(
+            method, url, headers=sent, content=content, timeout=limits, follow_redirects=False
+        ) as answer:
+            body = plain(answer.iter_raw(), answer.headers.get("content-encoding", ""), where)
+            opened = OpenAnswer(answer.status_code, dict(answer.headers), in_time(body))
+            if not opened.is_success and opened.status not in passing:
+                raise _refusal(opened, where, now, {name.lower() for name in headers or ()})
+            yield opened
     except httpx2.InvalidURL as error:
         raise Unavailable(f"{where}: not a usable address; look at the provider's ENDPOINTS setting") from error
     except httpx2.TimeoutException as error:
@@ -77,10 +106,43 @@ def streamed(
         raise Unavailable(f"{where}: {type(error).__name__}") from error
 
 
-def status_error(status: int, headers: Mapping[str, str], where: str, now: datetime) -> ProviderError | Unchanged:
-    """What a status that is not 2xx means to the caller."""
-    if status == 304:
+def deadline(total: timedelta, where: str) -> Callable[[Iterable[bytes]], Iterator[bytes]]:
+    """From now on the clock runs: what is returned hands chunks on, or raises Unavailable once `total` is over."""
+    end = monotonic() + total.total_seconds()
+
+    def in_time(chunks: Iterable[bytes]) -> Iterator[bytes]:
+        for chunk in chunks:
+            if monotonic() > end:
+                raise Unavailable(f"{where}: no whole answer within {total.total_seconds():g} s")
+            yield chunk
+
+    return in_time
+
+
+def first_bytes(chunks: Iterable[bytes], most: int) -> bytes:
+    """The bytes of the chunks, no more than `most`; what comes after is left unread."""
+    body = bytearray()
+    for chunk in chunks:
+        body += chunk
+        if len(body) >= most:
+            break
+    return bytes(body[:most])
+
+
+def _refusal(answer: OpenAnswer, where: str, now: datetime, sent: Container[str]) -> ProviderError | Unchanged:
+    """What a status that is not 2xx means to who sent these headers (their names in lower case)."""
+    if answer.status == 304 and any(name in sent for name in _CONDITIONS):
         return Unchanged()
+    if answer.status in (401, 403) and "authorization" not in sent:
+        return Unavailable(f"{where}: HTTP {answer.status}, though no credentials are needed; does a proxy refuse?")
+    found = status_error(answer.status, answer.headers, where, now)
+    if isinstance(found, Drift):
+        found.page = Page(where, first_bytes(answer.chunks, SHOWN_BYTES), now)
+    return found
+
+
+def status_error(status: int, headers: Mapping[str, str], where: str, now: datetime) -> ProviderError:
+    """What a status that is not 2xx means to a call that had credentials and made no condition."""
     said = f"{where}: HTTP {status}"
     if status in (401, 403):
         return AuthFailed(f"{said}: the credentials were refused")
@@ -94,13 +156,14 @@ def status_error(status: int, headers: Mapping[str, str], where: str, now: datet
 def retry_after(headers: Mapping[str, str], now: datetime) -> timedelta | None:
     """The pause that `Retry-After` asks for, in seconds or as a date; None where it does not."""
     value = {name.lower(): text for name, text in headers.items()}.get("retry-after", "").strip()
-    if value.isdecimal():
-        return timedelta(seconds=int(value))
+    if re.fullmatch("[0-9]+", value):
+        return timedelta(seconds=int(value) if len(value) <= _MOST_DIGITS else 10**_MOST_DIGITS - 1)
     try:
         until = parsedate_to_datetime(value)
-    except ValueError:
+    except (ValueError, OverflowError):
         return None
-    return max(until.astimezone(UTC) - now, timedelta(0))
+    pause = (until if until.tzinfo else until.replace(tzinfo=UTC)) - now
+    return max(pause, timedelta(0))
 
 
 def _shown(url: str) -> str:

@@ -9,7 +9,7 @@ the queries that gpuhunt and SkyPilot send. docs/providers.md says what was chos
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import ClassVar
 from urllib.parse import urlencode
@@ -18,8 +18,9 @@ from catalog.facts import Fact, Note, Region, Zone
 from catalog.words import Evidence, Level, Purchase
 from collectors import base
 from collectors.base import Cell, Config, Drift, Feed, Limit, NotServed, Page, ProviderError, Unavailable
+from collectors.credentials import sendable, stated
 from collectors.http import Answer, request, retry_after
-from collectors.reading import JsonValue, Record, json_of
+from collectors.reading import Record, json_of, record_of, spelt
 from collectors.runpod_pods import UNSTATED, Pod, PodPlace, level_of, pod_facts
 
 NAME = "runpod"
@@ -37,6 +38,8 @@ GPU_TYPES = """query GpuTypes($gpuTypesInput: GpuTypeFilter, $lowestPriceInput: 
   }
 }"""
 
+MISSED_FOR = timedelta(days=1)
+"""How long a data centre that RunPod named is missed where it names it no more, before it counts as gone."""
 _COUNTRY = re.compile(r"[A-Z]{2}")
 _DATA_CENTRE = re.compile(r"(?:(US|CA)|(?:EU|EUR|AP|SEA|OC)-(?!UK)([A-Z]{2}))-.+")  # UK is not in ISO 3166: GB is
 _CATALOG_IGNORED = frozenset(("name", "pool", "manufacturer", "secure", "community", "price", "cudaVersions"))
@@ -65,7 +68,7 @@ class _Api:
 
     @property
     def key(self) -> str:
-        return self.config.environ.get(KEY, "")
+        return stated(self.config.environ, KEY)
 
     def graphql(self, query: str, variables: Mapping[str, object], name: str, cell: Cell, now: datetime) -> Page:
         content = json.dumps({"query": query, "variables": variables}).encode()
@@ -85,7 +88,7 @@ class _Api:
 
     def _ask(self, method: str, path: str, now: datetime, content: bytes | None = None) -> Answer:
         url = self.config.endpoints.get("api", "https://api.runpod.io").rstrip("/") + path
-        headers = {"Authorization": f"Bearer {self.key}"} if self.key else {}
+        headers = {"Authorization": f"Bearer {sendable(self.config.environ, KEY)}"} if self.key else {}
         if content is not None:
             headers["Content-Type"] = "application/json"
         return request(method, url, now=now, headers=headers, content=content, timeout=self.config.timeout)
@@ -98,16 +101,18 @@ class _Api:
             text = json.dumps(errors, default=str)
             shown = text.replace(self.key, "***") if self.key else text
             pause = retry_after(answer.headers, page.at)
-            raise _graphql_error(text.casefold(), f"RunPod's GraphQL refused {page.name}: {shown:.300}", pause)
+            said = f"RunPod's GraphQL refused {page.name}: {shown:.300}"
+            raise _graphql_error(text.casefold(), said, pause, page, keyed=bool(self.key))
 
 
-def _graphql_error(text: str, said: str, pause: timedelta | None) -> ProviderError:
+def _graphql_error(text: str, said: str, pause: timedelta | None, page: Page, *, keyed: bool) -> ProviderError:
+    """What its words mean. Without a key none can have been refused: no setting would mend it, so it is waited for."""
     if re.search(r"unauthenticated|unauthori[sz]ed|forbidden|invalid api key", text):
-        return base.AuthFailed(f"{said}; set {KEY} anew or remove it")
+        return base.AuthFailed(f"{said}; set {KEY} anew or remove it") if keyed else Unavailable(said)
     if re.search(r"rate.?limit|too.?many.?requests", text):
         return base.Throttled(said, pause)
     if re.search(r"graphql_(validation|parse)_failed|bad_user_input", text):
-        return Drift(said)
+        return Drift(said, page)
     return Unavailable(said)
 
 
@@ -116,39 +121,50 @@ def _part(text: str) -> tuple[str, int]:
     return cloud, int(count)
 
 
-def _gpu_types(api: _Api, cell: Cell, now: datetime) -> Iterator[Page]:
-    """A page for each data centre of the cell's country, or one for the country in the community cloud."""
+def _gpu_types(api: _Api, cell: Cell, now: datetime, memo: Mapping[str, str]) -> Iterator[Page]:
+    """A page for each data centre of the cell's country, or one for the country in the community cloud.
+
+    The memo is when each of the data centres was named last.
+    """
     cloud, count = _part(cell.part)
-    places, field = [cell.place], "countryCode"
+    places, field, named = [cell.place], "countryCode", dict[str, str]()
     if cloud == "secure":
-        places = _listed_in(api.graphql(DISCOVERY, {}, "discovery", cell, now), cell.place)
-        field = "dataCenterId"
+        places = _listed_in(api.graphql(DISCOVERY, {}, "discovery", cell, now), memo)
+        field, named = "dataCenterId", dict.fromkeys(places, now.isoformat())
     for place in places:
         lowest = {"secureCloud": cloud == "secure", field: place, "gpuCount": count}
         variables = {"gpuTypesInput": {"cluster": False}, "lowestPriceInput": lowest}
-        yield api.graphql(GPU_TYPES, variables, place, cell, now)
+        yield replace(api.graphql(GPU_TYPES, variables, place, cell, now), memo=named)
 
 
-def _listed_in(page: Page, region: str) -> list[str]:
-    """The listed data centres of a region. A list without any at all is not believed; one without this region's is."""
-    centres = [name for name, listed in _data_centres(_data(page)) if listed]
-    if not centres:
+def _listed_in(page: Page, memo: Mapping[str, str]) -> list[str]:
+    """The listed data centres of the page's region: pure.
+
+    An answer that leaves out what it must have is not believed, lest all of it turn out: one without any listed data
+    centre, without one that was named within a day, or without this region in either of its lists. A region that is
+    named and has no listed data centre has no secure cloud.
+    """
+    region, data = page.place, _data(page)
+    centres = dict(_data_centres(data))
+    if not any(centres.values()):
         raise Unavailable("RunPod names no listed data centre at all, which is not believed: wait for the next poll")
-    found = sorted({name for name in centres if region_of(name) == region})
-    if not found:
-        raise NotServed(
-            f"RunPod lists no data centre in {region}, so it has no secure cloud there; asked again in a day"
-        )
-    return found
+    recently = [name for name, at in memo.items() if page.at - datetime.fromisoformat(at) < MISSED_FOR]
+    if missed := sorted(set(recently) - centres.keys()):
+        raise Unavailable(f"RunPod does not name {', '.join(missed)}, which it did lately: wait for the next poll")
+    if found := sorted(name for name, listed in centres.items() if listed and region_of(name) == region):
+        return found
+    if region not in [*data.items("countryCodes"), *map(region_of, centres)]:
+        raise Unavailable(f"RunPod does not name {region} at all: wait for the next poll, or mend REGIONS")
+    raise NotServed(f"RunPod lists no data centre in {region}, so it has no secure cloud there; asked again in a day")
 
 
 # Reading
 
 
 def _data(page: Page) -> Record:
-    root = Record(json_of(page), page.name)
+    root = record_of(page)
     if root.list_or_none("errors"):
-        raise Drift(f"{page.name}: errors in an answer that was taken for a good one")
+        raise root.drift("errors in an answer that was taken for a good one")
     return root.record("data")
 
 
@@ -162,11 +178,13 @@ def _read_gpu_types(page: Page, purchases: tuple[Purchase, ...]) -> Iterator[Fac
     """GraphQL answers the fields asked for and no others, so that what is left over says nothing."""
     cloud, count = _part(page.part)
     zone = page.name if cloud == "secure" else None
-    for number, value in enumerate(_data(page).items("gpuTypes")):
-        record = Record(value, f"{page.name}.gpuTypes[{number}]")
+    for record in _data(page).filled("gpuTypes"):
         lowest = record.record_or_none("lowestPrice") or Record({}, record.where)
+        word = lowest.raw("stockStatus", UNSTATED)
+        status = word if word is None else spelt(word)
         pod = _graphql_pod(record, lowest, cloud, count)
-        yield from pod_facts(pod, [(page.place, zone, _status(value))], purchases)
+        yield from pod_facts(pod, [(page.place, zone, status)], purchases)
+        yield from record.notes if pod.left_out() is None else ()
 
 
 def _graphql_pod(record: Record, lowest: Record, cloud: str, count: int) -> Pod:
@@ -175,13 +193,13 @@ def _graphql_pod(record: Record, lowest: Record, cloud: str, count: int) -> Pod:
     The bid is per GPU too, and stands for the spot price only where no spot price is stated.
     """
     spot, bid = record.number_or_none(f"{cloud}SpotPrice"), lowest.number_or_none("minimumBidPrice")
-    maxima = [record.integer_or_none(name) for name in ("maxGpuCount", f"maxGpuCount{cloud.title()}Cloud")]
+    maxima = [record.count_or_none(name) for name in ("maxGpuCount", f"maxGpuCount{cloud.title()}Cloud")]
     on_demand = record.number_or_none(f"{cloud}Price")
     return Pod(
         gpu_type=record.text("id"),
         count=count,
         cloud=cloud,
-        memory_gib=record.integer_or_none("memoryInGb"),
+        memory_gib=record.size_or_none("memoryInGb"),
         is_sold=record.flag_or_none(f"{cloud}Cloud"),
         max_count=min((one for one in maxima if one is not None), default=None),
         usd_per_gpu={Purchase.ON_DEMAND: on_demand, Purchase.SPOT: bid if spot is None else spot},
@@ -189,22 +207,14 @@ def _graphql_pod(record: Record, lowest: Record, cloud: str, count: int) -> Pod:
     )
 
 
-def _status(value: JsonValue) -> str | None:
-    lowest = value.get("lowestPrice") if isinstance(value, dict) else None
-    word = lowest.get("stockStatus", UNSTATED) if isinstance(lowest, dict) else UNSTATED
-    return word if word is None else str(word)
-
-
 def _read_catalog(page: Page, regions: tuple[str, ...]) -> Iterator[Fact | Note]:
     """The secure cloud on demand, in every data centre (of these regions, where any are given)."""
-    root = Record(json_of(page), page.name)
+    root = record_of(page)
     centres = []
-    for record in root.record("datacenters").records("dataCenters"):
+    for record in root.record("datacenters").filled("dataCenters"):
         centres.append(record.text("id"))
         yield from record.leftovers(_CENTRE_IGNORED)
-    if not centres:
-        raise Drift("the catalogue names no data centre")
-    for record in root.record("gpus").records("gpus"):
+    for record in root.record("gpus").filled("gpus"):
         pod = _catalog_pod(record, *_part(page.part))
         places = [place for place in _catalog_places(record, centres) if not regions or place[0] in regions]
         yield from pod_facts(pod, places, (Purchase.ON_DEMAND,))
@@ -217,9 +227,9 @@ def _catalog_pod(record: Record, cloud: str, count: int) -> Pod:
         gpu_type=record.text("id"),
         count=count,
         cloud=cloud,
-        memory_gib=record.integer_or_none("memory"),
+        memory_gib=record.size_or_none("memory"),
         is_sold=record.flag_or_none(cloud),
-        max_count=most.integer_or_none(cloud),
+        max_count=most.count_or_none(cloud),
         usd_per_gpu={Purchase.ON_DEMAND: price.number_or_none(cloud)},
         source="catalog/gpus",
     )
@@ -230,7 +240,7 @@ def _catalog_places(record: Record, centres: list[str]) -> list[PodPlace]:
     overall = record.text_or_none("availability") or UNSTATED
     offering = record.list_or_none("dataCenters")
     is_whole = overall and (offering is not None or level_of(overall) is Level.OUT)
-    named = [Record(value, f"{record.where}.dataCenters") for value in offering or ()]
+    named = [record.inside(value, "dataCenters") for value in offering or ()]
     words = [(one.text("id"), one.text_or_none("availability") or UNSTATED) for one in named]
     others = sorted({*centres} - {name for name, _word in words})
     words += [(name, "NONE" if is_whole else UNSTATED) for name in others]
@@ -270,7 +280,7 @@ class Places:
             if isinstance(code, str) and _COUNTRY.fullmatch(code):
                 yield Region(region=code, country=code)
             else:
-                yield Note("no_country", "null" if code is None else str(code), record=True)
+                yield Note("no_country", "null" if code is None else spelt(code), record=True)
         for name, listed in _data_centres(data):
             yield from _place(name) if listed else [Note("unlisted_data_centre", name, record=True)]
 
@@ -306,10 +316,10 @@ class StockFeed:
         """GraphQL's or the catalogue's."""
         return GRAPHQL_LIMIT if cell.place else CATALOG_LIMIT
 
-    def fetch(self, cell: Cell, now: datetime, memo: Mapping[str, str]) -> Iterator[Page]:  # noqa: ARG002 - no memo
+    def fetch(self, cell: Cell, now: datetime, memo: Mapping[str, str]) -> Iterator[Page]:
         """A page for each data centre or country asked about; one for the whole catalogue."""
         api = _Api(self.config)
-        yield from _gpu_types(api, cell, now) if cell.place else [api.catalog(cell, now)]
+        yield from _gpu_types(api, cell, now, memo) if cell.place else [api.catalog(cell, now)]
 
     def parse(self, page: Page) -> Iterator[Fact | Note]:
         """Machines, prices and stock."""

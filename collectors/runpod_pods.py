@@ -10,6 +10,7 @@ from typing import TypeAlias
 from catalog.accelerators import accelerators, resolve_offer
 from catalog.facts import Fact, Machine, Note, Price, Stock
 from catalog.money import price_nanos
+from catalog.units import MIB_PER_GIB
 from catalog.words import Evidence, Hosting, Level, Purchase
 
 UNSTATED = ""
@@ -20,7 +21,7 @@ PodPlace: TypeAlias = tuple[str, str | None, str | None]
 _HOSTING = {"secure": Hosting.DATACENTER, "community": Hosting.COMMUNITY}
 _LEVELS = {"high": Level.IN_STOCK, "medium": Level.IN_STOCK, "low": Level.LOW, "none": Level.OUT}
 _MIG = re.compile(r"\bMIG\b", re.IGNORECASE)
-_MIG_PROFILE = re.compile(r"(?P<whole>.+?) MIG \d+g\.(?P<gib>\d+)gb", re.IGNORECASE)
+_MIG_PROFILE = re.compile(r"(?P<whole>.+?) MIG \d+g\.(?P<gib>\d{1,4})gb", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +134,7 @@ def _machines(pod: Pod, regions: Iterable[str]) -> Iterator[Fact | Note]:
 
 def _model(pod: Pod) -> tuple[str | None, Fraction | None, int | None]:
     """The accelerator, what part of one each GPU of the pod is, and that part's memory in MiB."""
-    stated_mib = pod.memory_gib * 1024 if pod.memory_gib and pod.memory_gib > 0 else None
+    stated_mib = None if pod.memory_gib is None else pod.memory_gib * MIB_PER_GIB
     if _MIG.search(pod.gpu_type):
         return _slice(pod.gpu_type, stated_mib)
     gpu = resolve_offer(pod.gpu_type, provider="runpod", vram_mib=stated_mib)
@@ -146,7 +147,7 @@ def _slice(gpu_type: str, stated_mib: int | None) -> tuple[str | None, Fraction 
     gpu = resolve_offer(profile["whole"], provider="runpod") if profile else None
     if profile is None or gpu is None:
         return None, None, stated_mib
-    mib, whole_mib = int(profile["gib"]) * 1024, accelerators()[gpu].vram_mib
+    mib, whole_mib = int(profile["gib"]) * MIB_PER_GIB, accelerators()[gpu].vram_mib
     if whole_mib is None or not 0 < mib < whole_mib or stated_mib not in (None, mib):
         return gpu, None, stated_mib
     return gpu, Fraction(mib, whole_mib), mib

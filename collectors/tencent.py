@@ -17,7 +17,7 @@ from catalog.facts import Fact, Note, Price, Region, Stock
 from catalog.money import price_nanos, term_hour_nanos
 from catalog.words import Evidence, Level, Purchase
 from collectors.base import Cell, Config, Feed, Limit, Page
-from collectors.reading import Record, json_of
+from collectors.reading import Record, record_of
 from collectors.tencent_api import CREDENTIALS, NAME, call, credentials, cut
 from collectors.tencent_machine import hardware_of, machine_of
 
@@ -33,6 +33,8 @@ REGIONS_ACTION, TYPES_ACTION, QUOTAS_ACTION = (
 PURCHASES = {"POSTPAID_BY_HOUR": Purchase.ON_DEMAND, "SPOTPAID": Purchase.SPOT, "PREPAID": Purchase.MONTH}
 TERMS = ((Purchase.MONTH, 1, ""), (Purchase.RESERVED_1Y, 12, "OneYear"), (Purchase.RESERVED_3Y, 36, "ThreeYear"))
 """Prepaid terms: purchase, months, and how the names of its price fields end."""
+TERM_UNITS = (None, "MONTH", "HOUR")
+"""`ChargeUnit` of a prepaid row. The rows that were seen say HOUR, which is the unit of `UnitPrice` beside, there 0."""
 STATUSES = {"SELL": Level.IN_STOCK, "SOLD_OUT": Level.OUT}
 LEVELS = {
     "EnoughStock": Level.IN_STOCK,
@@ -59,6 +61,8 @@ _COUNTED = re.compile(
     r"\d+\s*(?:颗|张|块|[*x×])?\s*((?:NVIDIA|AMD|Intel)\s[A-Z0-9 .-]+?)(?:\sGPUs?)?\s*(?:[^A-Z0-9 .-]|$)", re.IGNORECASE
 )
 """`4 颗 NVIDIA T4`, `8 * NVIDIA A100`: a count and a name, among remarks on disks and drivers."""
+_MODEL = re.compile(r"((?:NVIDIA|AMD|Intel)\s(?:Tesla\s|GeForce\s)?(?:RTX\s)?[A-Z]{1,2}\d[A-Z0-9-]*)", re.IGNORECASE)
+"""`NVIDIA H20`: a name without a count, whose letters and digits tell it from a driver's."""
 
 _Item: TypeAlias = Fact | Note
 
@@ -94,10 +98,16 @@ class Places(_Feed):
 
     def parse(self, page: Page) -> Iterator[_Item]:
         """A Region for each record."""
-        answer = Record(json_of(page), page.name).record("Response")
-        for row in answer.records("RegionSet"):
+        answer = _answer(page)
+        for row in answer.filled("RegionSet"):
             yield from _region(row)
         yield from answer.leftovers(_ANSWER)
+
+
+def _cvm_limit(action: str, cell: Cell) -> Limit:
+    """Calls of an action are counted over all regions, as a public report has it; a throttled region stops no other."""
+    key = f"{NAME}:cvm:{action}"
+    return Limit(key, CALLS_PER_SECOND, pause_key=f"{key}:{cell.place}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,9 +122,9 @@ class Machines(_Feed):
         """One for each region."""
         return [Cell(NAME, self.name, region) for region in regions]
 
-    def limit(self, cell: Cell) -> Limit:  # noqa: ARG002 - the contract's argument
-        """Tencent limits each action by itself, over all regions."""
-        return Limit(f"{NAME}:cvm:{TYPES_ACTION}", CALLS_PER_SECOND)
+    def limit(self, cell: Cell) -> Limit:
+        """Its action's."""
+        return _cvm_limit(TYPES_ACTION, cell)
 
     def fetch(self, cell: Cell, now: datetime, memo: Mapping[str, str]) -> Iterator[Page]:  # noqa: ARG002 - no memo
         """One call; the action has no pages."""
@@ -123,7 +133,7 @@ class Machines(_Feed):
 
     def parse(self, page: Page) -> Iterator[_Item]:
         """A Machine for each record of a GPU machine, the same for each of its zones."""
-        answer = Record(json_of(page), page.name).record("Response")
+        answer = _answer(page)
         for row in answer.records("InstanceTypeConfigSet"):
             yield from _type(row, page.place)
         yield from answer.leftovers(_ANSWER)
@@ -141,9 +151,9 @@ class StockAndPrices(_Feed):
         """One for each region and charge type."""
         return [Cell(NAME, self.name, region, charge) for region in regions for charge in PURCHASES]
 
-    def limit(self, cell: Cell) -> Limit:  # noqa: ARG002 - the contract's argument
-        """Tencent limits each action by itself, over all regions."""
-        return Limit(f"{NAME}:cvm:{QUOTAS_ACTION}", CALLS_PER_SECOND)
+    def limit(self, cell: Cell) -> Limit:
+        """Its action's."""
+        return _cvm_limit(QUOTAS_ACTION, cell)
 
     def fetch(self, cell: Cell, now: datetime, memo: Mapping[str, str]) -> Iterator[Page]:  # noqa: ARG002 - no memo
         """One call; the action has no pages."""
@@ -153,7 +163,7 @@ class StockAndPrices(_Feed):
 
     def parse(self, page: Page) -> Iterator[_Item]:
         """Machine, Stock and Price for each record of a GPU machine."""
-        answer = Record(json_of(page), page.name).record("Response")
+        answer = _answer(page)
         for row in answer.records("InstanceTypeQuotaSet"):
             yield from _quota(row, page, CURRENCIES[self.config.site or ""])
         yield from answer.leftovers(_ANSWER)
@@ -190,6 +200,14 @@ class Tencent:
         return ", and ".join(wanted)
 
 
+def _answer(page: Page) -> Record:
+    """What is in the envelope. An error beside a list is still an error, and the list no answer."""
+    answer = record_of(page).record("Response")
+    if answer.has("Error"):
+        raise answer.drift("an Error in an answer that was taken for a good one")
+    return answer
+
+
 def _region(row: Record) -> Iterator[_Item]:
     region, name, state = (row.text_or_none(field) for field in ("Region", "RegionName", "RegionState"))
     if region is None:
@@ -207,7 +225,7 @@ def _type(row: Record, region: str) -> Iterator[_Item]:
     if isinstance(found, Note):
         yield found
         return
-    yield from machine_of(found)
+    yield from machine_of(found, by_family=False)  # a stock row may name what this list leaves open
     yield from row.leftovers(_TYPE)
 
 
@@ -228,7 +246,7 @@ def _quota(row: Record, page: Page, currency: str) -> Iterator[_Item]:
     prices = list(_prices(row.record_or_none("Price"), purchase, priced, name))
     status, category = row.text_or_none("Status"), row.text_or_none("StatusCategory")
     level, notes = _level(status, category)
-    yield from machine_of(found)
+    yield from machine_of(found, by_family=True)
     yield Stock(
         region=page.place,
         zone=zone,
@@ -247,11 +265,11 @@ def _said(row: Record, externals: Record) -> list[str | None]:
     """What a row says of its GPU, the most reliable first. Tencent documents the remark alone."""
     attributes = externals.record_or_none("GpuAttr") or Record({}, row.where)
     described, remark = externals.text_or_none("GPUDesc"), row.text_or_none("Remark")
-    return [attributes.text_or_none("Type"), _counted(described) or described, _counted(remark)]
+    return [attributes.text_or_none("Type"), _named(described) or described, _named(remark)]
 
 
-def _counted(text: str | None) -> str | None:
-    found = _COUNTED.search(text or "")
+def _named(text: str | None) -> str | None:
+    found = _COUNTED.search(text or "") or _MODEL.search(text or "")
     return found[1] if found else None
 
 
@@ -286,28 +304,37 @@ def _prices(
 def _hour_price(price: Record, purchase: Purchase, priced: "partial[Price]", instance_type: str) -> Price | Note:
     payable, before = price.number_or_none("UnitPriceDiscount"), price.number_or_none("UnitPrice")
     unit = price.text_or_none("ChargeUnit")
-    if unit not in (None, "HOUR"):
-        return Note("unknown_price_unit", unit or "")
+    if unit != "HOUR":
+        return Note("unknown_charge_unit", unit or "")
     if purchase is Purchase.SPOT:
         before = None  # a spot row's UnitPrice is the price on demand, some five times the spot price
-    nanos, list_nanos = price_nanos(payable) or price_nanos(before), price_nanos(before)
+    nanos, list_nanos = _payable(payable, before), price_nanos(before)
     if nanos is None:
         return _unpriced(instance_type, payable, before)
     return priced(purchase=purchase, nanos=nanos, list_nanos=list_nanos if list_nanos != nanos else None)
 
 
 def _term_prices(price: Record, priced: "partial[Price]", instance_type: str) -> Iterator[Price | Note]:
-    """A price for each prepaid term that has one; only the month is missed where it has none."""
+    """A price for each prepaid term that has one. Missed is the month, or a term that has only a list price."""
+    unit = price.text_or_none("ChargeUnit")
+    if unit not in TERM_UNITS:
+        yield Note("unknown_charge_unit", unit or "")
+        return
     for purchase, months, ending in TERMS:
         payable, before = (price.number_or_none(f"{kind}Price{ending}") for kind in ("Discount", "Original"))
-        total, list_total = price_nanos(payable) or price_nanos(before), price_nanos(before)
+        total, list_total = _payable(payable, before), price_nanos(before)
         nanos = term_hour_nanos(total, months) if total else 0
         if nanos:
             list_nanos = term_hour_nanos(list_total, months) if list_total and list_total != total else None
             listed = partial(priced, list_nanos=list_nanos or None)
             yield listed(purchase=purchase, nanos=nanos, upfront_nanos=total, term_months=months)
-        elif purchase is Purchase.MONTH:
+        elif purchase is Purchase.MONTH or list_total:
             yield _unpriced(instance_type, payable, before)
+
+
+def _payable(payable: Decimal | None, before: Decimal | None) -> int | None:
+    """The amount paid; the one before discounts only where none is stated: a stated 0 is no price, and no discount."""
+    return price_nanos(before if payable is None else payable)
 
 
 def _unpriced(instance_type: str, *amounts: Decimal | None) -> Note:

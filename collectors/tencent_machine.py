@@ -11,10 +11,12 @@ from importlib.resources import files
 
 from catalog.accelerators import accelerators, resolve_offer, same_memory
 from catalog.facts import Machine, Note
-from collectors.reading import Record
+from catalog.units import MIB_PER_GIB
+from collectors.reading import Record, positive_or_none, whole_or_none
 from collectors.tencent_api import NAME
 
-_IS_A_NAME = re.compile(r"(?:NVIDIA|Tesla|AMD|Intel)\b", re.IGNORECASE)
+_CODE = re.compile(r"[A-Z]\d+[a-z]+")
+"""`N88a`, in Tencent's documentation of GpuType: a code that names nothing. Every other word is a name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,10 +63,13 @@ class Hardware:
 def hardware_of(row: Record, region: str, words: Iterable[str | None], *, cpu: str, gpu: str) -> Hardware | Note:
     """The machine of a record, or why the record is left out."""
     name, family = row.text_or_none("InstanceType"), row.text_or_none("InstanceFamily")
-    cards, whole = row.number_or_none("GpuCount"), row.number_or_none(gpu)
+    before = len(row.notes)
+    cards, whole = row.amount_or_none("GpuCount"), row.amount_or_none(gpu)
     if name is None:
         return Note("row_without_machine", family or "", record=True)
     stated = [number for number in (cards, whole) if number is not None]
+    if len(row.notes) > before and not any(stated):
+        raise row.drift(f"neither GpuCount nor {gpu} of {name} can be a count")
     if not stated:
         return Note("gpu_count_missing", name, record=True)
     if max(stated) <= 0:
@@ -73,26 +78,26 @@ def hardware_of(row: Record, region: str, words: Iterable[str | None], *, cpu: s
         region=region,
         instance_type=name,
         family=family or name.partition(".")[0],
-        gpu_count=Fraction(cards) if cards and cards > 0 else None,  # `Gpu` is 1 for a quarter of a card
+        gpu_count=None if (size := positive_or_none(cards)) is None else Fraction(size),  # `Gpu` is 1 for a quarter
         gpu_words=[word for word in words if word],
-        gpu_memory_mib=_mib(row.number_or_none("GpuMemory")),
-        vcpus=_positive(row.integer_or_none(cpu)),
-        memory_mib=_mib(row.number_or_none("Memory")),
+        gpu_memory_mib=_mib(row.positive_or_none("GpuMemory")),
+        vcpus=row.size_or_none(cpu),
+        memory_mib=_mib(row.positive_or_none("Memory")),
     )
 
 
 def _mib(gib: Decimal | None) -> int | None:
-    return None if gib is None else _positive(int(gib * 1024))
+    return None if gib is None else whole_or_none(gib * MIB_PER_GIB)
 
 
-def _positive(amount: int | None) -> int | None:
-    return amount if amount is not None and amount > 0 else None
+def machine_of(hardware: Hardware, *, by_family: bool) -> Iterator[Machine | Note]:
+    """The machine, and what is odd about it.
 
-
-def machine_of(hardware: Hardware) -> Iterator[Machine | Note]:
-    """The machine, and what is odd about it."""
+    Without `by_family` the table of families makes a named model precise and names none itself: the model is then left
+    open, for the list that may name it.
+    """
     family = families().get(hardware.family.casefold(), UNLISTED)
-    gpu, raw = _model(hardware, family)
+    gpu, raw = _model(hardware, family, by_family=by_family)
     vram_mib, contradicted = _vram_mib(hardware, gpu)
     yield Machine(
         region=hardware.region,
@@ -111,29 +116,34 @@ def machine_of(hardware: Hardware) -> Iterator[Machine | Note]:
         yield Note("gpu_count_missing", hardware.instance_type)
     if contradicted:
         yield Note("gpu_memory_contradicts_model", hardware.instance_type)
-    if gpu is None:
+    if gpu is None and (raw or by_family):
         yield Note("unknown_gpu", raw or hardware.family)
-    elif family.gpu and accelerators()[gpu].family != accelerators()[family.gpu].family:
+    elif gpu and family.gpu and accelerators()[gpu].family != accelerators()[family.gpu].family:
         yield Note("gpu_contradicts_family", f"{hardware.family}: {raw}")
 
 
 def _nvlink(gpu: str | None, family: Family) -> bool | None:
-    stated = accelerators()[gpu].nvlink if gpu else None
-    return family.nvlink if stated is None else stated
+    """What the family adds where its accelerator is in there and the form leaves it open, which is not repeated."""
+    known = accelerators()
+    if gpu is None or family.gpu is None or known[gpu].family != known[family.gpu].family:
+        return None
+    return family.nvlink if known[gpu].nvlink is None else None
 
 
-def _model(hardware: Hardware, family: Family) -> tuple[str | None, str]:
+def _model(hardware: Hardware, family: Family, *, by_family: bool) -> tuple[str | None, str]:
     """The accelerator, and the words for it: of the first that names one, else of the family.
 
-    A name that nobody knows is not overruled by what is less reliable; a code (`N88a`) is no name.
+    A name that nobody knows is not overruled by what is less reliable; a code is no name.
     """
     whole = hardware.gpu_count is not None and hardware.gpu_count >= 1
     vram_mib = hardware.gpu_memory_mib if whole else None
     for word in hardware.gpu_words:
         if (said := resolve_offer(word, provider=NAME, vram_mib=vram_mib)) is not None:
             return _finer(said, family.gpu), word
-        if _IS_A_NAME.match(word):
+        if not _CODE.fullmatch(word):
             return None, word
+    if not by_family:
+        return None, ""
     raw = hardware.gpu_words[0] if hardware.gpu_words else ""
     return (resolve_offer(family.gpu, provider=NAME, vram_mib=vram_mib) if family.gpu else None), raw
 
@@ -155,9 +165,9 @@ def _vram_mib(hardware: Hardware, gpu: str | None) -> tuple[int | None, bool]:
     if count is None or (nominal is None and count < 1):
         return None, False
     if stated is None or nominal is None:
-        return stated if nominal is None else int(nominal * min(count, Fraction(1))), False
+        return stated if nominal is None else whole_or_none(nominal * min(count, Fraction(1))), False
     if same_memory(stated, nominal):
-        return (int(nominal * count) if count < 1 else stated), False
+        return (whole_or_none(nominal * count) if count < 1 else stated), False
     if count < 1 and stated < nominal:
         return stated, False  # the slice's already
     return None, True

@@ -1,7 +1,6 @@
 """The table of accelerators as data, and what names mean."""
 
 import csv
-import string
 from collections import defaultdict
 from decimal import Decimal
 from pathlib import Path
@@ -366,7 +365,7 @@ NAMES = sorted({name for m in MODELS for name in (m.id, m.group, m.family, m.nam
 
 @given(name=st.sampled_from(NAMES), data=st.data())
 def test_case_spaces_and_punctuation_never_change_the_answer(name: str, data: st.DataObject) -> None:
-    noise = st.text(string.punctuation + " \t", max_size=2)
+    noise = st.text("-_./()+* \t", max_size=2)
     letters = [c for c in name if c.isalnum()]
     changed = "".join(data.draw(noise) + data.draw(st.sampled_from([c.lower(), c.upper()])) for c in letters)
     assert answer(changed + data.draw(noise)) == answer(name)

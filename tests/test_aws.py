@@ -1,5 +1,6 @@
 """AWS: the contract over its recorded pages, and the right values read out of them by hand."""
 
+import json
 from collections.abc import Mapping
 from datetime import timedelta
 from fractions import Fraction
@@ -11,7 +12,7 @@ from catalog.accelerators import accelerators
 from catalog.facts import Fact, Machine, Note, Offered, Price, Region, Stock, Zone
 from catalog.words import Purchase
 from collectors.aws import Aws
-from collectors.aws_machine import gpu_counts, machine_of
+from collectors.aws_machine import is_accelerated, known_types, machine_of
 from collectors.base import Cell, Config, Drift
 from collectors.reading import JsonValue, Record
 from tests.support.contract import SECRET, CollectorContract
@@ -29,6 +30,8 @@ class TestAws(CollectorContract):
     config: ClassVar[Config] = Config(ENVIRON)
     regions: ClassVar[tuple[str, ...]] = ("us-east-1",)
     services: ClassVar[tuple[str, ...]] = ("ec2", "price_list")
+    keyless: ClassVar[frozenset[str]] = frozenset({"prices"})
+    unbounded: ClassVar[frozenset[str]] = frozenset({"places", "machines", "spot", "prices"})
     documented: ClassVar[Mapping[str, str]] = {
         f"machines/SupportedUsageClasses.{number}": "a usage class that is not listed is not sold"
         for number in range(3)
@@ -122,14 +125,59 @@ def test_a_type_that_one_region_alone_has_is_read_there() -> None:
 
 
 def test_link_network_and_bare_metal_are_as_stated_or_unknown() -> None:
+    """EC2 says nothing of links between accelerators: the form of the accelerator does, where it is asked for."""
     found = machines("types")
-    assert of(found["p4d.24xlarge"], "nvlink", "rdma", "bare_metal") == (
-        True,
-        True,
-        False,
-    )
-    assert of(found["g5g.metal"], "nvlink", "rdma", "bare_metal") == (False, False, True)
-    assert machines("us_east_1", "prices")["p5.48xlarge"].rdma is None, "the price list says nothing of it"
+    assert of(found["p4d.24xlarge"], "nvlink", "rdma", "bare_metal") == (None, True, False)
+    assert of(found["g5g.metal"], "nvlink", "rdma", "bare_metal") == (None, False, True)
+
+
+@pytest.mark.parametrize(
+    ("instance_type", "efa", "rdma"),
+    [
+        ("p5.48xlarge", True, True),
+        ("p4d.24xlarge", True, True),
+        ("trn1.32xlarge", True, True),
+        ("g5.48xlarge", True, False),
+        ("g4dn.metal", True, False),
+        ("p3dn.24xlarge", True, False),
+        ("dl1.24xlarge", True, None),
+        ("zz9.48xlarge", True, None),
+        ("g5.xlarge", False, False),
+        ("p5.48xlarge", None, True),
+        ("g5.xlarge", None, None),
+    ],
+)
+def test_efa_is_no_promise_of_rdma_which_the_table_knows_type_by_type(
+    instance_type: str, efa: bool | None, rdma: bool | None
+) -> None:
+    """EFA of the first generation has no RDMA, but on p4d and p4de."""
+    gpus: list[JsonValue] = [{"Name": "GPU", "Count": 8}]
+    said: JsonValue = {
+        "InstanceType": instance_type,
+        "GpuInfo": {"Gpus": gpus},
+        "NetworkInfo": {"EfaSupported": efa},
+    }
+    machine, *_ = machine_of(Record(said, instance_type), "us-east-1")
+    assert isinstance(machine, Machine)
+    assert machine.rdma is rdma
+
+
+def test_the_price_list_knows_the_rdma_of_the_table_alone() -> None:
+    found = machines("us_east_1", "prices")
+    assert (found["p5.48xlarge"].rdma, found["zz9.48xlarge"].rdma) == (True, None)
+
+
+@pytest.mark.parametrize(
+    ("feed", "listed"),
+    [("places", "Regions"), ("machines", "AvailabilityZones"), ("machines", "InstanceTypeOfferings")],
+)
+def test_a_list_that_no_region_leaves_empty_is_drift_when_it_is(feed: str, listed: str) -> None:
+    """Types of a region that no zone of it sells: half an answer, which would take every zone's offer away."""
+    name = {"Regions": "regions"}.get(listed, "offerings")
+    (case,) = (case for case in cases("aws") if (case.feed, case.name) == (feed, name))
+    body = json.loads(case.page.body) | {listed: []}
+    with pytest.raises(Drift, match=f"{listed} is empty"):
+        list(feed_of(case, Config(ENVIRON)).parse(case.with_body(json.dumps(body).encode())))
 
 
 def test_a_type_sold_by_capacity_block_alone_is_not_listed_on_demand() -> None:
@@ -404,6 +452,13 @@ def test_every_counted_machine_has_an_accelerator_that_is_known() -> None:
     families = {
         name for row in accelerators().values() for provider, name in row.instance_families if provider == "aws"
     }
-    assert len(gpu_counts()) > 20
-    assert {name.partition(".")[0] for name in gpu_counts()} <= families
-    assert all(count > 0 for count in gpu_counts().values())
+    counts = {name: known.gpu_count for name, known in known_types().items() if known.gpu_count is not None}
+    assert len(counts) > 20
+    assert {name.partition(".")[0] for name in counts} <= families
+    assert all(count > 0 for count in counts.values())
+
+
+def test_a_machine_whose_rdma_is_known_is_one_with_an_accelerator() -> None:
+    told = [name for name, known in known_types().items() if known.rdma is not None]
+    assert len(told) > 40
+    assert all(is_accelerated(name) for name in told)

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Mapping
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -24,8 +25,10 @@ from collectors.base import (
     Unavailable,
 )
 from tests.support.canned import Canned, canned
+from tests.support.contract import counted_calls
 from tests.support.ec2 import Answer, Asked, Call, ec2, plain, refusal
 from tests.support.pages import NOW, cases
+from tests.test_aws_pricelist import document, row
 
 KEYS = {"AWS_ACCESS_KEY_ID": "AKIDEXAMPLE", "AWS_SECRET_ACCESS_KEY": "invented"}
 
@@ -267,7 +270,11 @@ def test_a_home_region_that_does_not_answer_leaves_the_account_alone() -> None:
     [
         ("RequestLimitExceeded", 503, Throttled, "RequestLimitExceeded"),
         ("Throttling", 400, Throttled, "Throttling"),
-        ("UnauthorizedOperation", 403, AuthFailed, "ec2:DescribeSpotPriceHistory"),
+        ("UnauthorizedOperation", 403, NotServed, "ec2:DescribeSpotPriceHistory; add it to their policy"),
+        ("AccessDenied", 403, NotServed, "ec2:DescribeSpotPriceHistory"),
+        ("AccessDeniedException", 400, NotServed, "ec2:DescribeSpotPriceHistory"),
+        ("InvalidClientTokenId", 403, AuthFailed, "refused"),
+        ("SignatureDoesNotMatch", 403, AuthFailed, "refused"),
         ("AuthFailure", 401, AuthFailed, "refused"),
         ("InternalError", 500, Unavailable, "InternalError"),
         ("Unavailable", 503, Unavailable, "HTTP 503"),
@@ -281,9 +288,72 @@ def test_each_error_of_ec2_has_its_meaning(code: str, status: int, expected: typ
     assert len(server.calls) == 1, "one attempt: retries are not the SDK's business here"
 
 
+def test_a_forbidden_action_is_off_and_the_rest_of_the_account_goes_on() -> None:
+    """Its price list too, which needs no right at all."""
+
+    def answer(call: Call) -> Answer:
+        return refusal("UnauthorizedOperation", 403) if call.action == "DescribeRegions" else region_of_everything(call)
+
+    with ec2(answer) as server, canned(Canned(200, document([row("p5.48xlarge", "55.04")]))) as files:
+        both = Config(KEYS, endpoints={"ec2": server.url, "price_list": files.url})
+        with pytest.raises(NotServed, match="ec2:DescribeRegions"):
+            list(feed("places", both).fetch(Cell("aws", "places"), NOW, {}))
+        read = {
+            name: [
+                item
+                for page in feed(name, both).fetch(Cell("aws", name, "us-east-1"), NOW, {})
+                for item in feed(name, both).parse(page)
+            ]
+            for name in ("machines", "spot", "prices")
+        }
+    assert all(read.values())
+    assert [one.nanos for one in read["prices"] if isinstance(one, Price)] == [55_040_000_000]
+
+
+@pytest.mark.parametrize(("code", "status", "expected"), [("AccessDenied", 403, AuthFailed), ("X", 503, Unavailable)])
+def test_a_role_that_may_not_be_taken_is_bad_credentials_and_no_missing_right_of_ec2(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: str, status: int, expected: type[ProviderError]
+) -> None:
+    profile = "[profile work]\nrole_arn = arn:aws:iam::1:role/r\nsource_profile = keys\nregion = us-east-1\n"
+    keys = "[profile keys]\naws_access_key_id = AKIDEXAMPLE\naws_secret_access_key = invented\n"
+    (tmp_path / "config").write_text(profile + keys, "utf-8")
+    monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "config"))
+    with ec2(lambda _: refusal(code, status)) as server:
+        monkeypatch.setenv("AWS_ENDPOINT_URL_STS", server.url)
+        spot_feed = feed("spot", Config({"AWS_PROFILE": "work"}, endpoints={"ec2": server.url}))
+        with pytest.raises(expected, match="AssumeRole"):
+            list(spot_feed.fetch(Cell("aws", "spot", "us-east-1"), NOW, {}))
+    assert {call.action for call in server.calls} == {"AssumeRole"}
+
+
 def test_an_answer_without_its_list_is_drift_and_no_empty_one() -> None:
-    with ec2(lambda _: {}) as server, pytest.raises(Drift, match="holds no SpotPriceHistory"):
+    with ec2(lambda _: {}) as server, pytest.raises(Drift, match="holds no SpotPriceHistory") as caught:
         fetched("spot", server)
+    assert caught.value.page is not None
+    assert b"DescribeSpotPriceHistoryResponse" in caught.value.page.body, "what came is kept for a report"
+
+
+def test_an_answer_that_cannot_be_read_is_kept_for_a_report() -> None:
+    with canned(Canned(200, b"<html>hello</html>")) as server, pytest.raises(Drift) as caught:
+        list(feed("spot", Config(KEYS, endpoints={"ec2": server.url})).fetch(Cell("aws", "spot", "us-east-1"), NOW, {}))
+    assert caught.value.page is not None
+    assert caught.value.page.body == b"<html>hello</html>"
+
+
+def test_every_page_batch_and_question_to_the_home_region_waits_for_its_slot() -> None:
+    def answer(call: Call) -> Answer:
+        if call.action == "DescribeInstanceTypes" and "NextToken" not in call.parameters:
+            some = [{"InstanceType": f"g0.{number}xlarge"} for number in range(450)]
+            return {"InstanceTypes": some, "NextToken": "more"}
+        return region_of_everything(call)
+
+    with ec2(answer) as server, counted_calls() as calls:
+        fetched("machines", server)
+        assert len(calls) == len(server.calls) == 1 + 2 + 3
+    with ec2(opt_in("not-opted-in")) as server, counted_calls() as calls:
+        with pytest.raises(NotServed):
+            fetched("machines", server, "me-central-1")
+        assert len(calls) == len(server.calls) == 2
 
 
 def test_throttling_hands_on_the_pause_that_is_asked_for() -> None:

@@ -4,6 +4,7 @@ import csv
 import gzip
 import io
 import random
+import zlib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from datetime import timedelta
@@ -15,7 +16,6 @@ from catalog.words import Purchase
 from collectors.aws_pricelist import Prices
 from collectors.base import (
     PAGE_BYTES,
-    AuthFailed,
     Cell,
     Config,
     Drift,
@@ -205,13 +205,15 @@ DENIED = b"<Error><Code>AccessDenied</Code><Message>Access Denied</Message></Err
         (403, DENIED, NotServed),
         (404, b"<Error><Code>NoSuchKey</Code></Error>", NotServed),
         (403, b"<html>blocked by the proxy</html>", Unavailable),
-        (401, b"", AuthFailed),
+        (401, b"", Unavailable),
+        (304, b"", Drift),
         (429, b"", Throttled),
         (500, b"", Unavailable),
         (302, b"", Drift),
     ],
 )
 def test_a_status_has_its_meaning(status: int, body: bytes, expected: type[ProviderError]) -> None:
+    """No credentials are sent, so none are refused; and nobody asked whether something has changed."""
     with served(body, status) as server, pytest.raises(expected) as caught:
         fetched(server, "us-nowhere-9")
     assert type(caught.value) is expected
@@ -224,6 +226,75 @@ def test_a_file_that_is_cut_off_is_no_price_list() -> None:
         fetched(server)
     with canned(Canned(200, whole, cut=True)) as server, pytest.raises(Unavailable):
         fetched(server)
+
+
+def test_a_compressed_file_that_is_cut_at_a_line_end_is_no_price_list() -> None:
+    """What was unzipped so far ends with a line: only the missing end of the stream tells that there was more."""
+    whole = document([row(f"m{number}.large", "1.0000000000") for number in range(50)])
+    packer = zlib.compressobj(wbits=31)
+    at = whole.index(b"\n", len(whole) // 2) + 1
+    half = packer.compress(whole[:at]) + packer.flush(zlib.Z_FULL_FLUSH)
+    rest = packer.compress(whole[at:]) + packer.flush()
+    gzipped = {"Content-Encoding": "gzip"}
+    with served(half + rest, headers=gzipped) as server:
+        assert len(on_demand(fetched(server))) == 50
+    for cut in (half, half + rest[:-8]):
+        with served(cut, headers=gzipped) as server, pytest.raises(Unavailable, match="cut off"):
+            fetched(server)
+
+
+def test_blanks_around_an_instance_type_make_no_second_one() -> None:
+    rows = [row("m5.large", "0.0960000000"), row(" m5.large ", "0.0960000000"), row("m6.large", "0.1000000000")]
+    with served(document(rows)) as server:
+        pages = fetched(server)
+    assert on_demand(pages) == {"m5.large": 96_000_000, "m6.large": 100_000_000}
+    assert {item.instance_type for item in read(pages) if isinstance(item, Machine)} == {"m5.large", "m6.large"}
+    with served(document([row("m5.large", "0.0960000000"), row("m5.large ", "0.0010000000")])) as server:
+        assert on_demand(fetched(server)) == {}, "two prices for one machine are none"
+
+
+def test_a_column_that_is_there_twice_is_drift() -> None:
+    body = document([row("m5.large", "0.0960000000")], [*LINUX, "PricePerUnit"])
+    with served(body) as server, pytest.raises(Drift, match="PricePerUnit are there twice"):
+        fetched(server)
+    page = Page("prices", body.removeprefix(PREAMBLE.encode()), NOW, "us-east-1")
+    with pytest.raises(Drift, match="PricePerUnit are there twice"):
+        read([page])
+
+
+@pytest.mark.parametrize(
+    ("region", "currency", "priced"),
+    [("us-east-1", "USD", True), ("us-east-1", "CNY", False), ("us-east-1", "EUR", False),
+     ("us-gov-west-1", "USD", True), ("cn-north-1", "CNY", True), ("cn-north-1", "USD", False),
+     ("us-east-1", "usd", False), ("us-east-1", "", False)],
+)  # fmt: skip
+def test_a_price_is_in_what_aws_bills_the_region_in_or_none(region: str, currency: str, priced: bool) -> None:
+    rows = [
+        row(name, "1.5000000000", Currency=currency, **{"Region Code": region}) for name in ("m5.large", "m6.large")
+    ]
+    rows.append(row("m7.large", "0.0000000000", Currency="JPY", **{"Region Code": region}))
+    with served(document(rows)) as server:
+        items = read(fetched(server, region))
+    found = {(item.instance_type, item.currency) for item in items if isinstance(item, Price)}
+    assert found == ({("m5.large", currency), ("m6.large", currency)} if priced else set())
+    assert (Note("unknown_currency", f"m5.large on_demand {currency}", record=True) in items) is not priced
+
+
+@pytest.mark.parametrize("amount", ["1e999999999", "1e-999999999", f"9e{'9' * 18}", "1" * 5000, "1_5", "１５", "0x10"])
+def test_an_amount_that_is_no_number_is_no_price_at_once(amount: str) -> None:
+    with served(document([row("m5.large", amount), row("m6.large", "0.1000000000")])) as server:
+        pages = fetched(server)
+    assert on_demand(pages) == {"m6.large": 100_000_000}
+    assert Note("no_price", "m5.large on_demand", record=True) in read(pages)
+
+
+@pytest.mark.parametrize(
+    "said", [{"GPU": "1e99999999"}, {"Memory": "1e99999999 GiB"}, {"vCPU": "1" * 5000}, {"vCPU": "1e99999999"}]
+)
+def test_a_size_that_is_no_number_is_unknown_at_once(said: dict[str, str]) -> None:
+    with served(document([row("p5.48xlarge", "55.0400000000", GPU="8") | said])) as server:
+        (machine,) = (item for item in read(fetched(server)) if isinstance(item, Machine))
+    assert (machine.vcpus is None, machine.memory_mib is None) == ("vCPU" in said, "Memory" in said)
 
 
 @pytest.mark.parametrize(
@@ -243,8 +314,11 @@ def test_a_file_that_is_cut_off_is_no_price_list() -> None:
 def test_a_file_that_is_not_as_learnt_is_drift(was: str, becomes: str) -> None:
     body = document([row("m5.large", "0.0960000000")]).decode()
     assert was in body
-    with served(body.replace(was, becomes, 1).encode()) as server, pytest.raises(Drift):
+    with served(body.replace(was, becomes, 1).encode()) as server, pytest.raises(Drift) as caught:
         fetched(server)
+    page = caught.value.page
+    assert page is not None
+    assert (page.place, bool(page.body)) == ("us-east-1", True), "the line is kept for a report"
 
 
 def test_a_line_break_inside_quotes_is_part_of_its_record() -> None:

@@ -18,7 +18,6 @@ from catalog.money import MOST_NANOS, NANOS, money_text, nanos_text, price_nanos
         ("0.0349", 34_900_000),
         ("0.0346", 34_600_000),
         ("3.5E-2", 35_000_000),
-        (" 1.5 ", 1_500_000_000),
         (Decimal("12.0640000000"), 12_064_000_000),
         (Fraction(1, 3), 333_333_333),
         (8, 8_000_000_000),
@@ -33,10 +32,24 @@ def test_a_stated_amount_is_exact(stated: object, nanos: int) -> None:
 @pytest.mark.parametrize(
     "stated",
     [None, "", "0", "0.0000000000", 0, Decimal(0), "-1", -3, "free", "1,5", "NaN", "Infinity", "-Infinity", True, False,
-     [], {}, b"1", "1e-10", Fraction(1, 10**10)],
+     [], {}, b"1", "1e-10", Fraction(1, 10**10), " 1.5 ", "1_5", "１５", "0x10", "1.5\n", "1e", "."],
 )  # fmt: skip
 def test_what_is_no_price_is_none(stated: object) -> None:
     assert price_nanos(stated) is None
+
+
+@pytest.mark.parametrize("exponent", ["999999999", "-999999999", "9" * 18, "-" + "9" * 18, "9" * 40])
+def test_an_absurd_exponent_is_no_price_and_costs_nothing(exponent: str) -> None:
+    """Written out, the number would fill a gigabyte and more, and hold a worker for minutes."""
+    assert price_nanos(f"9e{exponent}") is None
+    assert len(exponent) > 20 or price_nanos(Decimal(f"9e{exponent}")) is None
+
+
+def test_digits_are_counted() -> None:
+    assert price_nanos("1." + "0" * 30 + "1") == NANOS
+    assert price_nanos("1." + "0" * 39 + "1") is None
+    assert price_nanos("0." + "1" * 5000) is None
+    assert price_nanos(10**5000) is None
 
 
 @pytest.mark.parametrize("stated", [1.5, 0.0, float("nan")])

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from fractions import Fraction
 from typing import Any, ClassVar
 
@@ -271,6 +272,27 @@ def test_a_count_above_the_ceiling_is_no_machine(ceiling: Mapping[str, int]) -> 
     assert read(row, part="secure 8") == [left_out]
 
 
+@pytest.mark.parametrize("name", ["maxGpuCount", "maxGpuCountSecureCloud"])
+def test_a_negative_ceiling_is_unknown_and_noted_and_the_pod_stays_for_sale(name: str) -> None:
+    found = read(gpu_type() | {name: -1})
+    assert machine_of(found).gpu_count == 1
+    assert usd(found, machine_of(found).instance_type) == usd(read(gpu_type()), machine_of(found).instance_type)
+    assert ("impossible_size", f"{name} -1") in notes(found)
+    listed = list(StockFeed(Config()).parse(catalogue(available(maxCount={"secure": -1}))))
+    assert {one.gpu_count for one in listed if isinstance(one, Machine)} == {8}
+    assert ("impossible_size", "secure -1") in notes(listed)
+
+
+@pytest.mark.parametrize("field", ["memoryInGb", "securePrice", "secureSpotPrice", "maxGpuCount"])
+@pytest.mark.parametrize(
+    "said", ["1e99999999", "1e99999999999", "1e-99999999", "9e999999999999999999", '"1_5"', '"１５"']
+)
+def test_a_number_that_is_a_trap_is_drift_at_once(field: str, said: str) -> None:
+    page = page_of(gpu_type(**{field: "a trap"}))
+    with pytest.raises(Drift, match=field):
+        list(StockFeed(Config()).parse(replace(page, body=page.body.replace(b'"a trap"', said.encode()))))
+
+
 def test_vcpus_and_memory_of_the_free_host_are_no_traits_of_the_machine() -> None:
     lowest = {"stockStatus": "High", "minVcpu": 8, "minMemory": 117}
     machine = machine_of(read(gpu_type(lowestPrice=lowest)))
@@ -322,10 +344,24 @@ def _reversed(value: Any) -> Any:
     return [_reversed(one) for one in reversed(value)] if isinstance(value, list) else value
 
 
-def test_an_empty_list_of_types_states_nothing_and_a_missing_one_is_drift() -> None:
-    assert read() == []
-    with pytest.raises(Drift):
-        list(StockFeed(Config()).parse(Page("US-KS-2", b'{"data": {}}', NOW, "US", "secure 1")))
+@pytest.mark.parametrize("part", ["secure 1", "community 1"])
+@pytest.mark.parametrize("said", ["{}", '{"gpuTypes": null}', '{"gpuTypes": []}'])
+def test_a_list_of_types_that_is_missing_or_empty_is_drift_and_takes_nothing_out(said: str, part: str) -> None:
+    """Every answer names every type: an empty one is half an answer, not a country where all is sold out."""
+    with pytest.raises(Drift, match="gpuTypes"):
+        list(StockFeed(Config()).parse(Page("US-KS-2", f'{{"data": {said}}}'.encode(), NOW, "US", part)))
+
+
+def test_an_empty_catalogue_is_drift_and_takes_nothing_out() -> None:
+    with pytest.raises(Drift, match="gpus is empty"):
+        from_catalogue()
+
+
+@pytest.mark.parametrize("memory", [0, -16, 10**12])
+def test_a_memory_that_cannot_be_is_unknown_and_noted(memory: int) -> None:
+    found = read(gpu_type(memoryInGb=memory))
+    assert machine_of(found).vram_mib == 16 * 1024, "the nominal size of the model"
+    assert ("impossible_size", f"memoryInGb {memory}") in notes(found)
 
 
 # Places

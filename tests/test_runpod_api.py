@@ -66,6 +66,7 @@ def graphql_error(code: str, message: str, **more: object) -> bytes:
     return json.dumps({"errors": [{"message": message, "extensions": {"code": code}}], **more}).encode()
 
 
+@pytest.mark.parametrize("environ", [KEY, {}], ids=["keyed", "keyless"])
 @pytest.mark.parametrize(
     ("body", "expected"),
     [
@@ -79,12 +80,20 @@ def graphql_error(code: str, message: str, **more: object) -> bytes:
         (graphql_error("GRAPHQL_VALIDATION_FAILED", "Cannot query field"), Drift),
     ],
 )
-def test_an_error_in_http_200_is_an_error(body: bytes, expected: type[ProviderError]) -> None:
+def test_an_error_in_http_200_is_an_error(
+    body: bytes, expected: type[ProviderError], environ: Mapping[str, str]
+) -> None:
+    """Without a key none can have been refused: the poll has failed, and no setting would mend it."""
+    meant = Unavailable if expected is AuthFailed and not environ else expected
     with canned(Canned(body=body, headers={"Retry-After": "9"})) as server:
-        for feed in RunPod(Config(endpoints={"api": server.url})).feeds():
+        for feed in RunPod(Config(environ, endpoints={"api": server.url})).feeds():
+            cell = next(one for one in feed.cells(["US"]) if one.place or feed.name == "places")
             with pytest.raises(ProviderError) as caught:
-                list(feed.fetch(next(iter(feed.cells(["US"]))), NOW, {}))
-            assert type(caught.value) is expected
+                list(feed.fetch(cell, NOW, {}))
+            assert type(caught.value) is meant
+            if isinstance(caught.value, Drift):
+                assert caught.value.page is not None
+                assert caught.value.page.body == body, "what came is kept for a report"
             if isinstance(caught.value, Throttled):
                 assert caught.value.retry_after == timedelta(seconds=9)
 
@@ -124,18 +133,77 @@ def test_a_problem_of_the_catalogue_is_told_by_its_status(answer: Canned, expect
         assert caught.value.retry_after == timedelta(seconds=12)
 
 
-@pytest.mark.parametrize(
-    ("listed", "expected"), [([], Unavailable), ([("US-KS-2", False)], Unavailable), ([("EU-RO-1", True)], NotServed)]
-)
-def test_a_country_is_off_only_when_others_have_data_centres(
-    listed: list[tuple[str, bool]], expected: type[ProviderError]
-) -> None:
+@pytest.mark.parametrize("status", [401, 403])
+def test_a_refusal_without_a_key_pauses_nothing_but_its_poll(status: int) -> None:
+    """A proxy's 403, say: no credentials exist that could be mended, so that a pause would last for ever."""
+    with canned(Canned(status, b"{}")) as server:
+        for feed in RunPod(Config(endpoints={"api": server.url})).feeds():
+            with pytest.raises(Unavailable, match="no credentials are needed"):
+                list(feed.fetch(next(iter(feed.cells(["US"]))), NOW, {}))
+        keyed = Places(Config(KEY, endpoints={"api": server.url}))
+        with pytest.raises(AuthFailed):
+            list(keyed.fetch(Cell("runpod", "places"), NOW, {}))
+
+
+def asked_for_us(
+    memo: Mapping[str, str], *listed: tuple[str, bool], countries: Iterable[str] = ("US", "FR"), place: str = "US"
+) -> list[Page]:
+    """The pages of a country after a discovery that names these data centres, in a cell with this memo."""
     centres = [{"id": name, "listed": flag} for name, flag in listed]
-    body = json.dumps({"data": {"countryCodes": ["US"], "dataCenters": centres}}).encode()
+    body = json.dumps({"data": {"countryCodes": list(countries), "dataCenters": centres}}).encode()
     with canned(Canned(body=body)) as server:
         feed = StockFeed(Config(endpoints={"api": server.url}))
-        with pytest.raises(expected):
-            list(feed.fetch(Cell("runpod", "stock", "US", "secure 1"), NOW, {}))
+        return list(feed.fetch(Cell("runpod", "stock", place, "secure 1"), NOW, memo))
+
+
+LATELY = {"US-KS-2": (NOW - timedelta(hours=23)).isoformat()}
+LONG_AGO = {"US-KS-2": (NOW - timedelta(hours=25)).isoformat()}
+KANSAS, TEXAS, ROMANIA = ("US-KS-2", True), ("US-TX-3", True), ("EU-RO-1", True)
+
+
+@pytest.mark.parametrize(
+    ("memo", "listed"),
+    [
+        ({}, []),
+        ({}, [("US-KS-2", False)]),
+        (LATELY, [ROMANIA]),
+        (LATELY, [TEXAS, ROMANIA]),
+        (LATELY | LONG_AGO | {"US-TX-3": NOW.isoformat()}, [KANSAS]),
+    ],
+    ids=["none", "none listed", "all of the country missing", "one of two missing", "the other missing"],
+)
+def test_an_answer_that_leaves_out_a_data_centre_it_named_lately_is_not_believed(
+    memo: Mapping[str, str], listed: list[tuple[str, bool]]
+) -> None:
+    """It fails this poll and keeps what is known: neither is the cell off for a day, nor is anything out."""
+    with pytest.raises(Unavailable):
+        asked_for_us(memo, *listed)
+
+
+@pytest.mark.parametrize(("place", "countries"), [("US", ["FR"]), ("MARS-1", ["FR"])])
+def test_a_place_that_neither_list_names_is_not_judged(place: str, countries: list[str]) -> None:
+    with pytest.raises(Unavailable, match=place):
+        asked_for_us({}, ROMANIA, countries=countries, place=place)
+
+
+@pytest.mark.parametrize(
+    ("memo", "listed"),
+    [({}, [ROMANIA]), (LONG_AGO, [ROMANIA]), (LATELY, [("US-KS-2", False), ROMANIA])],
+    ids=["never had one", "gone for a day", "no longer listed"],
+)
+def test_a_country_of_private_hosts_alone_has_no_secure_cloud(
+    memo: Mapping[str, str], listed: list[tuple[str, bool]]
+) -> None:
+    with pytest.raises(NotServed):
+        asked_for_us(memo, *listed)
+
+
+def test_a_cell_remembers_which_data_centres_were_named_and_when() -> None:
+    pages = asked_for_us(LONG_AGO, TEXAS, KANSAS, ROMANIA)
+    assert [page.name for page in pages] == ["US-KS-2", "US-TX-3"]
+    assert {tuple(sorted(page.memo.items())) for page in pages} == {
+        (("US-KS-2", NOW.isoformat()), ("US-TX-3", NOW.isoformat()))
+    }
 
 
 # Whole conversations

@@ -7,12 +7,12 @@ from typing import Any, ClassVar
 
 import pytest
 
-from catalog.facts import Note, Price, Region, Stock
+from catalog.facts import Machine, Note, Price, Region, Stock
 from catalog.words import Level, Purchase
-from collectors.base import Config, Page
+from collectors.base import Config, Drift, Page
 from tests.support.contract import CollectorContract
 from tests.support.pages import NOW, cases, feed_of
-from tests.support.tencent import KEYS, PREPAID, SPOT, config, feed, levels, of, price, priced, row, stock
+from tests.support.tencent import KEYS, ON_DEMAND, PREPAID, SPOT, config, feed, levels, of, price, priced, row, stock
 
 
 class TestTencent(CollectorContract):
@@ -152,10 +152,9 @@ def test_a_row_that_lacks_what_it_is_about_is_left_out_by_name(field: str, kind_
         ),
         (price(UnitPrice=0.1 + 0.2), ("on_demand", 300_000_000, None, "CNY")),
         (price(UnitPrice="16.67"), ("on_demand", 16_670_000_000, None, "CNY")),
-        (price(UnitPrice=16.67, UnitPriceDiscount=0), ("on_demand", 16_670_000_000, None, "CNY")),
     ],
 )
-def test_the_hourly_price_is_the_first_positive_of_payable_and_list(
+def test_the_hourly_price_is_the_payable_one_and_the_list_price_where_none_is_stated(
     said: dict[str, Any], expected: tuple[str, int, int | None, str]
 ) -> None:
     assert priced(row(Price=said)) == [expected]
@@ -195,10 +194,12 @@ def test_a_spot_row_without_its_market_price_has_no_price(discounted: object) ->
     [
         (None, "no_price"),
         (..., "no_price"),
-        ({}, "no_price"),
+        (price(), "no_price"),
         (price(UnitPrice=None, UnitPriceDiscount=None), "no_price"),
         (price(UnitPrice=0, UnitPriceDiscount=0), "non_positive_price"),
         (price(UnitPrice=-3.0, UnitPriceDiscount=0), "non_positive_price"),
+        (price(UnitPrice=16.67, UnitPriceDiscount=0), "non_positive_price"),
+        (price(UnitPrice=16.67, UnitPriceDiscount=-1), "non_positive_price"),
         (price(UnitPrice=0, UnitPriceDiscount=0, OriginalPrice=59, DiscountPrice=59), "non_positive_price"),
     ],
 )
@@ -213,7 +214,27 @@ def test_what_is_no_price_is_noted_and_the_stock_stays(said: object, noted: str)
 def test_a_price_for_another_unit_than_an_hour_is_no_price() -> None:
     items = stock(row(Price=price(UnitPrice=10.0, ChargeUnit="GB")))
     assert of(Price, items) == []
-    assert of(Note, items) == [Note("unknown_price_unit", "GB")]
+    assert of(Note, items) == [Note("unknown_charge_unit", "GB")]
+
+
+@pytest.mark.parametrize("part", [ON_DEMAND, SPOT])
+@pytest.mark.parametrize("unit", [..., None, "", "hour", "MONTH"])
+def test_an_hourly_row_that_does_not_say_per_hour_has_no_price(unit: object, part: str) -> None:
+    said = {
+        name: value
+        for name, value in price(UnitPrice=80, UnitPriceDiscount=80, ChargeUnit=unit).items()
+        if value != ...
+    }
+    items = stock(row(InstanceChargeType=part, Price=said), part=part)
+    assert of(Price, items) == []
+    assert of(Note, items) == [Note("unknown_charge_unit", unit if isinstance(unit, str) else "")]
+    assert [one.level for one in of(Stock, items)] == [Level.IN_STOCK]
+
+
+@pytest.mark.parametrize("amount", ["1e400", "1e99999999", "1_5", " 15 ", "0x10", "1" * 5000])
+def test_an_amount_that_is_no_number_is_drift_not_the_list_price(amount: str) -> None:
+    with pytest.raises(Drift, match="UnitPriceDiscount"):
+        stock(row(Price=price(UnitPrice=80.0, UnitPriceDiscount=amount)))
 
 
 def test_what_later_hours_cost_is_not_the_price() -> None:
@@ -249,6 +270,37 @@ def test_three_prepaid_years_are_a_price_where_they_are_sold() -> None:
     *_, longest = of(Price, stock(row(InstanceChargeType=PREPAID, Price=price(**terms)), part=PREPAID))
     assert (longest.purchase, longest.term_months) == (Purchase.RESERVED_3Y, 36)
     assert longest.nanos == round(Decimal(165240) / 26280 * 10**9) == 6_287_671_233
+
+
+def prepaid(**said: Any) -> list[Any]:
+    return list(stock(row(InstanceChargeType=PREPAID, Price=price(**said)), part=PREPAID))
+
+
+@pytest.mark.parametrize(("unit", "priced"), [("HOUR", True), ("MONTH", True), (None, True), ("", True), ("GB", False)])
+def test_a_term_is_priced_in_the_units_that_prepaid_rows_have(unit: str | None, priced: bool) -> None:
+    """Every prepaid row that was seen says HOUR, the unit of its UnitPrice, which is 0."""
+    items = prepaid(**V100_TERMS, ChargeUnit=unit)
+    assert bool(of(Price, items)) is priced
+    assert (Note("unknown_charge_unit", "GB") in items) is not priced
+
+
+def test_a_term_whose_payable_amount_is_stated_as_zero_is_missed_not_sold_at_the_list_price() -> None:
+    items = prepaid(**V100_TERMS | {"DiscountPriceOneYear": 0})
+    assert [one.purchase for one in of(Price, items)] == [Purchase.MONTH]
+    assert of(Note, items) == [Note("non_positive_price", "GN10Xp.2XLARGE40")]
+
+
+def test_an_empty_list_of_regions_is_no_answer() -> None:
+    with pytest.raises(Drift, match="RegionSet is empty"):
+        list(feed("places").parse(Page("regions", b'{"Response": {"RegionSet": []}}', NOW)))
+
+
+@pytest.mark.parametrize(("field", "said"), [("Cpu", -4), ("Memory", -1), ("Cpu", 0), ("Memory", 10**12)])
+def test_a_size_that_cannot_be_is_unknown_and_noted(field: str, said: int) -> None:
+    items = stock(row(**{field: said}))
+    (machine,) = of(Machine, items)
+    assert (machine.vcpus, machine.memory_mib) == ((None, 40960) if field == "Cpu" else (10, None))
+    assert of(Note, items) == [Note("impossible_size", f"{field} {said}")]
 
 
 def test_prepaid_stock_covers_the_terms_that_have_a_price_and_the_month_at_least() -> None:

@@ -128,6 +128,47 @@ def test_an_error_in_http_200_is_that_error_whatever_its_content_type(
     assert REGION in str(error)
 
 
+LISTS: dict[str, list[Any]] = {"InstanceTypeQuotaSet": [], "InstanceTypeConfigSet": [], "RegionSet": []}
+
+
+@pytest.mark.parametrize("name", ["places", "machines", "stock"])
+def test_an_error_without_a_message_beside_an_empty_list_is_its_code(name: str) -> None:
+    body = {"Response": {"Error": {"Code": "InternalError"}, **LISTS}}
+    with pytest.raises(Unavailable, match="InternalError"):
+        fetched(Canned(200, json.dumps(body).encode(), JSON), name)
+
+
+@pytest.mark.parametrize(
+    "error", [None, [], {}, "", "InternalError", False, 0, ["x"], {"Code": None}, {"Code": 5}, {"Message": "m"}]
+)
+def test_an_error_of_any_shape_is_never_an_empty_list(error: object) -> None:
+    """Tencent leaves the field out of a good answer: whatever stands there, the list beside is none."""
+    body = json.dumps({"Response": {"Error": error, **LISTS}}).encode()
+    with pytest.raises(Drift, match="Error"):
+        fetched(Canned(200, body, JSON))
+    for name in ("places", "machines", "stock"):
+        with pytest.raises(Drift, match="Error"):
+            list(feed(name).parse(Page("page", body, NOW, REGION, ON_DEMAND)))
+
+
+def test_an_answer_that_is_nested_without_end_is_drift() -> None:
+    for body in (b'{"Error":' * 100_000, b'{"InstanceTypeQuotaSet": [' + b"[" * 5_000_000):
+        (page,) = fetched(Canned(200, body, JSON))
+        with pytest.raises(Drift):
+            list(feed("stock").parse(page))
+
+
+@pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
+def test_a_redirect_sends_the_token_nowhere(status: int) -> None:
+    """requests takes the signature off where it follows to another host, and the token along."""
+    with (
+        canned(Canned(200, b'{"Response": {"InstanceTypeQuotaSet": []}}', JSON)) as other,
+        pytest.raises(Drift, match=str(status)),
+    ):
+        fetched(Canned(status, b"", {"Location": f"{other.url}/"}))
+    assert other.requests == []
+
+
 def test_a_pause_that_is_asked_for_is_handed_on() -> None:
     error = refused("RequestLimitExceeded", JSON | {"Retry-After": "7"})
     assert isinstance(error, Throttled)
@@ -158,7 +199,7 @@ def test_the_sdks_debug_log_shows_no_credential(caplog: pytest.LogCaptureFixture
     ids=["absent", "null", "error", "DescribeZones", "InquiryPriceRunInstances"],
 )
 def test_a_missing_list_is_drift_never_nothing_for_sale(name: str, answer: dict[str, Any]) -> None:
-    with pytest.raises(Drift, match="missing"):
+    with pytest.raises(Drift, match=r"missing|Error"):
         list(feed(name).parse(Page("page", json.dumps(answer).encode(), NOW, REGION, ON_DEMAND)))
 
 
@@ -284,8 +325,15 @@ def test_no_more_than_twenty_calls_a_second_over_all_regions() -> None:
     """B093: a public report was throttled above 20, whatever the region."""
     for name in ("places", "machines", "stock"):
         limits = {feed(name).limit(cell) for cell in feed(name).cells(["ap-nanjing", "ap-beijing"])}
-        assert len(limits) == 1, name
-        assert limits.pop().per_second <= 20, name
+        assert len({(limit.key, limit.per_second) for limit in limits}) == 1, name
+        assert all(limit.per_second <= 20 for limit in limits), name
+
+
+def test_a_throttled_region_stops_no_other_and_no_other_action() -> None:
+    regions = ["ap-nanjing", "ap-beijing"]
+    keys = [feed(name).limit(cell).pause_key for name in ("machines", "stock") for cell in feed(name).cells(regions)]
+    assert len(keys) == 2 + 2 * 3
+    assert len(set(keys)) == 2 + 2, "the charge types of a region are one action"
 
 
 def test_thirty_zones_are_thirty_stocks() -> None:

@@ -1,5 +1,7 @@
 """Which GPU a Tencent machine has, how much of it, and how that is known."""
 
+from dataclasses import replace
+from datetime import timedelta
 from fractions import Fraction
 from typing import Any
 
@@ -7,9 +9,13 @@ import pytest
 
 from catalog.accelerators import accelerators
 from catalog.facts import Machine, Note, Stock
-from catalog.words import Level
+from catalog.offers import Place, StockNow
+from catalog.words import Evidence, Level
+from collectors.base import Drift
 from collectors.tencent_machine import families
-from tests.support.tencent import kind, machines, models, of, row, stock
+from store.join import Shelf, Stated, offers
+from tests.support.pages import NOW
+from tests.support.tencent import REGION, kind, machines, models, of, row, stock
 
 
 def test_a_quarter_of_a_card_keeps_its_fraction_and_its_memory() -> None:
@@ -52,12 +58,15 @@ def test_the_memory_of_a_slice_is_never_divided_twice(memory_gib: object, vram_m
     [
         ("GT4", {"GpuType": "NVIDIA A100", "GpuMemory": 40}, ("a100-sxm4-40g", 40960)),
         ("GT4", {"GpuType": "NVIDIA A100"}, ("a100-sxm4-40g", 40960)),
-        ("GT4", {"GpuType": "N88a"}, ("a100-sxm4-40g", 40960)),
-        ("gt4", {}, ("a100-sxm4-40g", 40960)),
+        ("GT4", {"GpuType": "N88a"}, (None, None)),
+        ("gt4", {}, (None, None)),
+        ("GT4", {"GpuType": "N88a", "GpuMemory": 40}, (None, 40960)),
+        ("GN10Xp", {"GpuType": "NVIDIA H2000"}, (None, None)),
+        ("GN10Xp", {"GpuType": "H2000"}, (None, None)),
         ("GT4", {"GpuType": "NVIDIA A100", "GpuMemory": 80}, ("a100-unstated-80g", 81920)),
         ("GN10Xp", {"GpuType": "NVIDIA V100", "GpuMemory": 32}, ("v100-sxm2-32g", 32768)),
         ("HCCPNV4h", {"GpuType": "NVIDIA A100", "GpuMemory": 80}, ("a100-unstated-80g", 81920)),
-        ("HCCPNV4h", {}, ("a100-unstated", None)),
+        ("HCCPNV4h", {}, (None, None)),
         ("NEW1", {"GpuType": "NVIDIA H20", "GpuMemory": 141}, ("h20-sxm5-141g", 144384)),
         ("NEW1", {"GpuType": "NVIDIA H20", "GpuMemory": 96}, ("h20-sxm5-96g", 98304)),
         ("NEW1", {"GpuType": "N88a"}, (None, None)),
@@ -86,6 +95,8 @@ def test_the_model_is_what_the_api_names_made_precise_by_the_family(
             "a10",
             "NVIDIA A10",
         ),
+        ({"Remark": "NVIDIA H20"}, "h20-unstated", "NVIDIA H20"),
+        ({"Externals": {"GPUDesc": "8 * H2000"}, "Remark": "1 颗 NVIDIA T4"}, None, "8 * H2000"),
         ({"Externals": None}, None, ""),
         ({"Externals": {"GpuAttr": None}}, None, ""),
     ],
@@ -106,6 +117,100 @@ def test_a_name_that_nobody_knows_is_not_overruled_by_the_remark() -> None:
     assert Note("unknown_field", "Inventory") in items
 
 
+@pytest.mark.parametrize(
+    ("said", "raw"),
+    [
+        ({"Externals": {"GPUDesc": "8 * NVIDIA H2000"}}, "NVIDIA H2000"),
+        ({"Externals": {"GPUDesc": "NVIDIA H2000"}}, "NVIDIA H2000"),
+        ({"Externals": {"GpuAttr": {"Type": "NVIDIA H2000"}}}, "NVIDIA H2000"),
+        ({"Externals": {"GpuAttr": {"Type": "H2000"}}}, "H2000"),
+        ({"Remark": "8 * NVIDIA H2000"}, "NVIDIA H2000"),
+        ({"Remark": "NVIDIA H2000"}, "NVIDIA H2000"),
+    ],
+)
+def test_a_name_that_nobody_knows_is_not_overruled_by_the_family(said: dict[str, Any], raw: str) -> None:
+    items = stock(row(**said))
+    assert [(one.gpu, one.vram_mib, one.gpu_raw) for one in of(Machine, items)] == [(None, None, raw)]
+    assert of(Note, items) == [Note("unknown_gpu", raw)]
+
+
+@pytest.mark.parametrize("remark", ["NVIDIA GRID driver", "AMD EPYC", "Intel Xeon Cascade Lake 8255C", "100 GB SSD"])
+def test_a_remark_that_names_no_gpu_leaves_it_to_the_family(remark: str) -> None:
+    items = stock(row(Remark=remark))
+    assert [one.gpu for one in of(Machine, items)] == ["v100-sxm2-32g"]
+    assert of(Note, items) == []
+
+
+def test_a_list_that_names_no_gpu_leaves_it_open_and_reports_only_what_no_list_can_name() -> None:
+    known, unknown = kind(InstanceType="GT4.X", InstanceFamily="GT4"), kind(InstanceType="Z.X", InstanceFamily="Z")
+    code = kind(InstanceType="GT4.Y", InstanceFamily="GT4", GpuType="N88a")
+    items = machines(known, unknown, code)
+    assert [(one.gpu, one.gpu_raw, one.nvlink) for one in of(Machine, items)] == [(None, "", None)] * 3
+    assert of(Note, items) == []
+
+
+def joined(listed: dict[str, Any], sold: dict[str, Any]) -> Machine:
+    """What the store makes of a V100 family's machine, by what its two lists say besides its size."""
+    size = {"InstanceType": "GN10Xp.X", "InstanceFamily": "GN10Xp", "Memory": 192, "GpuCount": 2}
+    said = {
+        "machines": of(Machine, machines(kind(**size, CPU=32, GPU=2, **listed))),
+        "stock": of(Machine, stock(row(**size, Cpu=32, Gpu=2, **sold))),
+    }
+    day = timedelta(days=1)
+    level = StockNow(level=Level.IN_STOCK, evidence=Evidence.REPORTED, seen_at=NOW, fresh_for=day)
+    shelf = Shelf(
+        place=Place(provider="tencent", region=REGION),
+        listed=True,
+        zone_ids={},
+        machines={"GN10Xp.X": [Stated(1, feed, NOW, day, one) for feed, (one,) in said.items()]},
+        offered={},
+        prices={},
+        stocks={"GN10Xp.X": [Stated(2, "stock", NOW, day, level)]},
+        launches={},
+    )
+    (offer,) = offers(shelf)
+    return offer.machine
+
+
+H20 = {"Externals": {"GPUDesc": "2 * NVIDIA H20"}}
+H2000 = {"Externals": {"GPUDesc": "2 * NVIDIA H2000"}}
+
+
+@pytest.mark.parametrize(
+    ("listed", "sold", "expected"),
+    [
+        ({}, H20, ("h20-unstated", "NVIDIA H20")),
+        ({"GpuType": "N88a"}, H20, ("h20-unstated", "NVIDIA H20")),
+        ({"GpuType": "N88a"}, {}, ("v100-sxm2-32g", "")),
+        ({}, {}, ("v100-sxm2-32g", "")),
+        ({}, H2000, (None, "NVIDIA H2000")),
+        ({"GpuType": "N88a"}, H2000, (None, "NVIDIA H2000")),
+        ({"GpuType": "NVIDIA V100", "GpuMemory": 32}, {}, ("v100-sxm2-32g", "NVIDIA V100")),
+        ({"GpuType": "NVIDIA H2000"}, {}, (None, "NVIDIA H2000")),
+    ],
+)
+def test_a_model_known_by_the_family_alone_never_hides_what_either_list_names(
+    listed: dict[str, Any], sold: dict[str, Any], expected: tuple[str | None, str]
+) -> None:
+    found = joined(listed, sold)
+    assert (found.gpu, found.gpu_raw) == expected
+
+
+@pytest.mark.parametrize(
+    "count", [{"Gpu": ..., "GpuCount": -1}, {"Gpu": -1, "GpuCount": -1}, {"Gpu": 0, "GpuCount": -1}]
+)
+def test_a_negative_count_alone_is_drift_and_takes_nothing_off_the_list(count: dict[str, Any]) -> None:
+    with pytest.raises(Drift, match="count"):
+        stock(row(**count))
+
+
+def test_a_negative_count_beside_a_good_one_is_unknown_and_noted() -> None:
+    items = stock(row(Gpu=1, GpuCount=-1))
+    assert [one.gpu_count for one in of(Machine, items)] == [None]
+    assert {note.kind for note in of(Note, items)} == {"impossible_size", "gpu_count_missing"}
+    assert [one.level for one in of(Stock, items)] == [Level.IN_STOCK]
+
+
 def test_an_unknown_family_stays_for_sale_without_a_model() -> None:
     items = stock(row(InstanceType="GN99.X", InstanceFamily="GN99"))
     assert [one.gpu for one in of(Machine, items)] == [None]
@@ -124,17 +229,18 @@ def test_size_and_links_of_a_machine() -> None:
     (hcc,) = of(Machine, stock(row(InstanceType="HCCPNV4h.X", InstanceFamily="HCCPNV4h", Gpu=8, GpuCount=8)))
     (t4,) = of(Machine, stock(row(InstanceType="GN7.X", InstanceFamily="GN7", Cpu=0, Memory=...)))
     assert (v100.vcpus, v100.memory_mib) == (10, 40 * 1024)
-    assert (v100.nvlink, v100.rdma, v100.bare_metal) == (True, None, False)
+    assert (v100.nvlink, v100.rdma, v100.bare_metal) == (None, None, False), "its form says SXM already"
     assert (hcc.gpu, hcc.nvlink, hcc.rdma, hcc.bare_metal) == ("a100-unstated", True, True, True)
-    assert (t4.vcpus, t4.memory_mib, t4.nvlink) == (None, None, False)
+    assert (t4.vcpus, t4.memory_mib, t4.nvlink) == (None, None, None)
 
 
 def test_both_feeds_say_the_same_of_a_machine() -> None:
-    """The list of machines is believed first: it must not know less than the rows of stock."""
+    """But for a model that neither names: the list of machines, believed first, leaves it open."""
     size = {"InstanceType": "GT4.8XLARGE192", "InstanceFamily": "GT4", "Memory": 192, "GpuCount": 2}
     (listed,) = of(Machine, machines(kind(**size, CPU=32, GPU=2)))
     (sold,) = of(Machine, stock(row(**size, Cpu=32, Gpu=2)))
-    assert listed == sold
+    assert replace(listed, gpu=sold.gpu, vram_mib=sold.vram_mib) == sold
+    assert (listed.gpu, sold.gpu) == (None, "a100-sxm4-40g")
 
 
 def test_every_family_names_an_accelerator_of_the_table_or_none() -> None:

@@ -17,6 +17,8 @@ class Canned:
     cut: bool = False
     silent_s: float = 0.0
     """Seconds of silence before anything is sent."""
+    drip_s: float = 0.0
+    """Seconds of silence before each byte of the body, until nobody listens any more."""
 
 
 @dataclass(slots=True)
@@ -45,8 +47,20 @@ def canned(answer: Canned) -> Iterator[Asked]:
                 self.send_header(name, value)
             self.send_header("Content-Length", str(len(answer.body) + (1000 if answer.cut else 0)))
             self.end_headers()
-            self.wfile.write(answer.body)
             self.close_connection = True
+            if answer.drip_s:
+                self.drip()
+            else:
+                self.wfile.write(answer.body)
+
+        def drip(self) -> None:
+            for number in range(len(answer.body)):
+                if done.wait(answer.drip_s):
+                    return
+                try:
+                    self.wfile.write(answer.body[number : number + 1])
+                except OSError:
+                    return
 
         do_GET = do_POST = do_HEAD = handle_any  # noqa: N815 - the names that http.server calls
 

@@ -1,25 +1,66 @@
 """The contract that every provider keeps, inherited by `tests/test_<provider>.py`.
 
 Over its recorded pages: the facts are the right ones; no record vanishes; a field that is dropped never makes a wrong
-fact; a broken body is Drift. Over a local server: what a status or a dead line means; secrets show nowhere.
+fact; whatever stands in place of a value is read or is Drift, and so is a broken body. Over a local server: what a
+status or a dead line means; every call waits for its slot; secrets show nowhere.
 """
 
+import json
 import logging
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
 from datetime import timedelta
 from importlib import import_module
 from typing import ClassVar
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
+import simcloud
 from catalog.facts import Fact, Note
-from collectors.base import AuthFailed, Cell, Config, Drift, Feed, ProviderError, Throttled, Unavailable, Unchanged
+from collectors.base import (
+    AuthFailed,
+    Cell,
+    Config,
+    Drift,
+    Feed,
+    ProviderError,
+    Throttled,
+    Unavailable,
+    Unchanged,
+    before_each_call,
+)
 from collectors.registry import provider
 from tests.support.canned import Canned, canned
-from tests.support.pages import NOW, Case, cases, feed_of, lines, weaker, without_each_field, without_each_record
+from tests.support.pages import (
+    NOW,
+    Case,
+    cases,
+    feed_of,
+    lines,
+    values_of,
+    weaker,
+    with_value,
+    without_each_field,
+    without_each_record,
+)
 
 SECRET = "S3cr3t-that-must-show-nowhere"
+ANYTHING = st.one_of(
+    st.sampled_from(["0", "-1", "-4", "1e-12", "1e40", "null", "true", "false", "[]", "[1]", "{}", '""', '"-1"']),
+    st.sampled_from([str(10**30), f"-{10**30}", "1" * 5000, "1e999999999", "1e-99999999", f"9e{'9' * 18}"]),
+    st.sampled_from([f"9e{'9' * 30}", f'"9e{"9" * 30}"', '"1e99999999 GiB"', '"1_5"', '"１５"', '" 15 "', '"0x10"']),
+    st.sampled_from([r'"\ud800"', r'{"\udfff": 1}', r'"\ud83d\ude00"', "[null]", '{"a": [{"b": null}]}', "[[[]]]"]),
+    st.integers(1, 2000).map(lambda deep: "[" * deep + "]" * deep),
+    st.integers(1, 2000).map(lambda deep: '{"a":' * deep + "1" + "}" * deep),
+    st.integers().map(str),
+    st.floats(allow_nan=False, allow_infinity=False).map(repr),
+    st.text().map(json.dumps),
+)
+"""What may stand in place of anything, as JSON."""
 HTML = b"<html><head><title>502 Bad Gateway</title></head><body>upstream</body></html>"
 
 
@@ -33,10 +74,16 @@ class CollectorContract:
     """Regions to poll in the tests of `fetch`."""
     services: ClassVar[tuple[str, ...]]
     """The names of its ENDPOINTS, all pointed at the local server."""
+    unbounded: ClassVar[frozenset[str]] = frozenset()
+    """Feeds whose SDK reads a body for as long as bytes come, or that may take minutes."""
+    keyless: ClassVar[frozenset[str]] = frozenset()
+    """Feeds that send no credentials, so that none can be refused."""
     documented: ClassVar[Mapping[str, str]] = {}
     """`feed/field` -> why dropping that field makes another fact than before, a right one."""
     faults: ClassVar[Mapping[str, tuple[Canned, type[ProviderError]]]] = {
         "401": (Canned(401, b"{}"), AuthFailed),
+        "403": (Canned(403, b"{}"), AuthFailed),
+        "304": (Canned(304), Drift),
         "429": (Canned(429, b"{}", {"Retry-After": "7"}), Throttled),
         "500": (Canned(500, b"{}"), Unavailable),
         "503": (Canned(503, HTML, {"Content-Type": "text/html"}), Unavailable),
@@ -103,6 +150,40 @@ class CollectorContract:
                 with pytest.raises(Drift):
                     self.parsed(case, broken)
 
+    def test_what_stands_in_place_of_a_value_is_read_or_is_drift(self) -> None:
+        """Negative, enormous, a word, half a character, nothing, a thousand lists: no fact that could lie constructs,
+        nothing else is raised, and what is stated can be written down.
+        """
+        places = [(case, path) for case in cases(self.name) for path in values_of(case)]
+        assert len(places) > 10
+
+        @settings(max_examples=400, deadline=None, suppress_health_check=list(HealthCheck))
+        @given(st.sampled_from(places), ANYTHING)
+        def check(place: tuple[Case, tuple[str | int, ...]], text: str) -> None:
+            case, path = place
+            try:
+                found = self.parsed(case, with_value(case, path, text))
+            except Drift:
+                return
+            assert "".join(lines(found)).encode()
+
+        check()
+
+    def test_every_call_waits_for_its_slot(self) -> None:
+        """As many slots as requests that came: a limit counts calls, not pages."""
+        with simcloud.start("demo", providers=(self.name,)) as sim:
+            for feed in provider(self.name, self.of_sim(sim)).feeds():
+                for cell in feed.cells(self.regions):
+                    before = len(sim.requests(self.name))
+                    with counted_calls() as calls:
+                        assert list(feed.fetch(cell, NOW, {})), cell
+                    assert len(calls) == len(sim.requests(self.name)) - before > 0, cell
+
+    def of_sim(self, sim: simcloud.Sim) -> Config:
+        """The configuration pointed at a simulated cloud, with its credentials."""
+        endpoints = dict.fromkeys(self.services, sim.url(self.name))
+        return Config(sim.env(), self.regions, self.config.site, endpoints)
+
     def at(self, url: str) -> Config:
         """The configuration pointed at a local server, impatient."""
         endpoints = dict.fromkeys(self.services, url)
@@ -122,11 +203,52 @@ class CollectorContract:
         for fault, (answer, expected) in self.faults.items():
             with canned(answer) as server:
                 for feed in provider(self.name, self.at(server.url)).feeds():
+                    keyless = expected is AuthFailed and feed.name in self.keyless
                     with pytest.raises((ProviderError, Unchanged)) as caught:
                         self.drained(feed)
-                    assert type(caught.value) is expected, f"{feed.name}, {fault}: {caught.value!r}"
+                    meant = Unavailable if keyless else expected
+                    assert type(caught.value) is meant, f"{feed.name}, {fault}: {caught.value!r}"
                     assert SECRET not in str(caught.value)
         assert SECRET not in caplog.text
+
+    def test_an_answer_that_drips_for_ever_is_given_up(self) -> None:
+        """A byte now and then keeps every single wait short."""
+        with canned(Canned(200, b" " * 4000, drip_s=0.05)) as server:
+            for feed in provider(self.name, self.at(server.url)).feeds():
+                if feed.name not in self.unbounded:
+                    with pytest.raises(Unavailable):
+                        self.drained(feed)
+
+    @pytest.mark.parametrize("key", ["clé", "line\nbreak", "tab\tinside"])
+    def test_a_key_that_no_header_can_hold_is_refused_with_a_sentence(self, key: str) -> None:
+        with canned(Canned(200, b"{}")) as server:
+            for name in self.config.environ:
+                bent = replace(self.at(server.url), environ={**self.config.environ, name: key})
+                for feed in provider(self.name, bent).feeds():
+                    if feed.name not in self.keyless:
+                        with pytest.raises(AuthFailed, match=name) as caught:
+                            self.drained(feed)
+                        assert key not in str(caught.value)
+        assert not server.requests
+
+    def test_white_space_around_a_key_is_no_part_of_it(self) -> None:
+        with simcloud.start("demo", providers=(self.name,)) as sim:
+            told = self.of_sim(sim)
+            padded = replace(told, environ={name: f" {value}\n" for name, value in told.environ.items()})
+            for feed in provider(self.name, padded).feeds():
+                assert list(feed.fetch(self.cell_of(feed), NOW, {}))
+        blank = Config(dict.fromkeys(self.config.environ, " \n"), self.regions, self.config.site)
+        assert not provider(self.name, blank).account
+
+    @pytest.mark.parametrize("status", [301, 302, 307, 308])  # at 303 botocore fails too, and leaves its socket open
+    def test_a_redirect_is_an_error_and_the_other_host_is_sent_nothing(self, status: int) -> None:
+        """The key, the token or the signature would go where an answer says, be it no cloud at all."""
+        with canned(Canned(200, b"{}")) as other, canned(Canned(status, b"", {"Location": f"{other.url}/x"})) as server:
+            for feed in provider(self.name, self.at(server.url)).feeds():
+                with pytest.raises((Drift, Unavailable)):
+                    self.drained(feed)
+        assert server.requests
+        assert not other.requests
 
     def test_nobody_at_the_address_is_unavailable(self) -> None:
         with canned(Canned()) as server:
@@ -140,6 +262,14 @@ class CollectorContract:
         built = provider(self.name, self.config)
         for text in (repr(self.config), repr(built), *(repr(feed) for feed in built.feeds()), repr(built.off())):
             assert SECRET not in text
+
+
+@contextmanager
+def counted_calls() -> Iterator[list[str]]:
+    """An item for each call that waited for its slot inside the block."""
+    calls: list[str] = []
+    with before_each_call(lambda: calls.append("call")):
+        yield calls
 
 
 def contract_of(name: str) -> CollectorContract:

@@ -15,6 +15,7 @@ from datetime import UTC, datetime
 from enum import Enum
 from fractions import Fraction
 from pathlib import Path
+from typing import Any
 
 from catalog.facts import Fact, Note
 from collectors.base import Config, Feed, Page
@@ -158,6 +159,41 @@ def without_each_field(case: Case) -> Iterator[tuple[str, bytes]]:
                     holder = holder[step]  # type: ignore[index]  # a path made from this very body
                 del holder[last]  # type: ignore[attr-defined]
                 yield f"{path}[{number}]: {'.'.join(map(str, field_path))}", _dump(changed)
+
+
+ValuePath = tuple[str | int, ...]
+
+
+def values_of(case: Case) -> list[ValuePath]:
+    """Where the values of a body stand, lists and objects too: keys and indices, or row and column of a CSV."""
+    if case.is_csv:
+        _, rows = csv_rows(case.page.body)
+        return [(at, column) for at, row in enumerate(rows) for column in range(len(row))]
+    return list(_values(_load(case)))
+
+
+def _values(value: object) -> Iterator[ValuePath]:
+    inner = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for key, child in inner:
+        yield (key,)
+        for path in _values(child):
+            yield (key, *path)
+
+
+def with_value(case: Case, path: ValuePath, text: str) -> bytes:
+    """The body with this JSON in place of a value."""
+    if case.is_csv:
+        header, rows = csv_rows(case.page.body)
+        at, column = path
+        rows[int(at)][int(column)] = text.strip('"')
+        return csv_body(header, rows)
+    root = _load(case)
+    *steps, last = path
+    holder: Any = root
+    for step in steps:
+        holder = holder[step]
+    holder[last] = "in place of a value"
+    return _dump(root).replace(b'"in place of a value"', text.encode())
 
 
 def _field_paths(value: object) -> Iterator[list[str | int]]:
