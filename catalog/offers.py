@@ -6,6 +6,16 @@ from datetime import datetime, timedelta
 from catalog.facts import Machine
 from catalog.words import Evidence, Level, Purchase
 
+SNAPSHOT = "snapshot"
+"""What the source of a price begins with that comes from a list, shipped or imported, and not from its provider."""
+SKEW = timedelta(minutes=1)
+"""How far a clock that stamped a time may be ahead of ours before that time is not believed."""
+
+
+def _fresh(seen_at: datetime, limit: timedelta, now: datetime) -> bool:
+    """Whether a time is at most `limit` old. One in the future says nothing of how things stand now."""
+    return -SKEW <= now - seen_at <= limit
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
@@ -41,8 +51,8 @@ class PriceNow:
     estimated: bool = False
 
     def stale(self, now: datetime) -> bool:
-        """Whether it is older than its feed's `fresh_for`, or comes from a snapshot."""
-        return now - self.seen_at > self.fresh_for
+        """Whether it is older than its feed's `fresh_for`, comes from a snapshot, or is stamped in the future."""
+        return not _fresh(self.seen_at, self.fresh_for, now)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,9 +67,14 @@ class StockNow:
     score: str | None = None
     quantity: int | None = None
 
+    @property
+    def tells_level(self) -> bool:
+        """Whether somebody stated whether there is stock, however long ago: a list, a score and a snapshot do not."""
+        return self.evidence.is_stock and self.level is not Level.UNKNOWN
+
     def stale(self, now: datetime, max_age: timedelta | None = None) -> bool:
-        """Whether it is older than `max_age`, or else its feed's `fresh_for`."""
-        return now - self.seen_at > (self.fresh_for if max_age is None else max_age)
+        """Whether it is older than `max_age`, or else its feed's `fresh_for`, or is stamped in the future."""
+        return not _fresh(self.seen_at, self.fresh_for if max_age is None else max_age, now)
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +104,12 @@ class Offer:
             and self.price is not None
             and not self.price.stale(now)
         )
+
+    def snapshot_dates(self, now: datetime) -> list[datetime]:
+        """The dates of what a list that was shipped or imported says of its price and stock; empty where neither."""
+        stock, price = self.stock_at(now), self.price
+        dates = [stock.seen_at] if stock.evidence is Evidence.SNAPSHOT else []
+        return [*dates, price.seen_at] if price is not None and price.source.startswith(SNAPSHOT) else dates
 
     def sort_key(self) -> tuple[str, str, str, str, str]:
         """The contractual order of equals: provider, region, zone, machine; then the purchase."""

@@ -8,8 +8,10 @@ from hashlib import sha256
 from sqlalchemy import Engine
 
 from collectors.base import Config, Feed, Provider
-from store import schedule
-from store.schedule import PlannedCell, PlannedProvider
+from scheduler.scrub import Scrubber
+from store import planning
+from store.planning import PlannedCell, PlannedProvider
+from store.version import program_version
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,27 +21,39 @@ class Configured:
     provider: Provider
     config: Config
     intervals: Mapping[str, timedelta] = field(default_factory=dict)
+    version: str = field(default_factory=program_version)
 
     @property
     def name(self) -> str:
         """The provider's name."""
         return self.provider.name
 
+    def scrubber(self) -> Scrubber:
+        """What takes its credentials out of texts."""
+        return Scrubber(self.config.environ)
+
     def feeds(self) -> dict[str, Feed]:
         """Its feeds by name."""
         return {feed.name: feed for feed in self.provider.feeds()}
 
     def fingerprint(self) -> str:
-        """Tells changed settings or credentials, without holding any."""
+        """Tells changed settings or credentials, without holding any; and another version of this program, since
+        "unchanged" would confirm what the one before read of an answer.
+        """
         config = self.config
-        told = (sorted(config.environ.items()), config.regions, config.site, sorted(config.endpoints.items()))
+        settings = (sorted(config.environ.items()), config.regions, config.site, sorted(config.endpoints.items()))
+        told = (self.version, *settings)
         return sha256(repr(told).encode()).hexdigest()
 
 
 def plan(engine: Engine, configured: Iterable[Configured], now: datetime) -> int:
-    """Bring the schedule to what these providers want; returns how many cells are new."""
+    """Bring the schedule to what these providers want, and no others; returns how many cells are new.
+
+    For the start of a process alone: another one may poll other providers over the same database, and makes them its
+    own again the next time that it plans.
+    """
     providers = list(configured)
-    schedule.forget_providers(engine, but=[one.name for one in providers])
+    planning.forget_providers(engine, but=[one.name for one in providers])
     return sum(plan_one(engine, one, now) for one in providers)
 
 
@@ -53,12 +67,13 @@ def plan_one(engine: Engine, one: Configured, now: datetime) -> int:
         evidence=[evidence.value for evidence in provider.evidence],
         off=dict(provider.off()),
         fingerprint=one.fingerprint(),
+        feeds=list(one.feeds()),
     )
-    return schedule.plan(engine, planned, _cells(engine, one), now)
+    return planning.plan(engine, planned, _cells(engine, one), now)
 
 
 def _cells(engine: Engine, one: Configured) -> Iterator[PlannedCell]:
-    regions = list(one.config.regions) or schedule.known_regions(engine, one.name)
+    regions = list(one.config.regions) or planning.known_regions(engine, one.name)
     for feed in one.provider.feeds():
         every = one.intervals.get(feed.name, feed.every)
         # A feed that is polled less often than it is by itself stays fresh for as many intervals as before.
@@ -73,6 +88,6 @@ def _cells(engine: Engine, one: Configured) -> Iterator[PlannedCell]:
                 every=every,
                 fresh_for=fresh_for,
                 absent=feed.absent.value,
-                limit_key=limit.key,
+                limit_key=limit.pause_key or limit.key,
                 limit_per_s=limit.per_second,
             )

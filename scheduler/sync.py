@@ -8,9 +8,9 @@ from datetime import datetime, timedelta
 
 from scheduler import plan
 from scheduler.plan import Configured
-from scheduler.poll import LEASE, Polls
+from scheduler.poll import LEASE, Polls, fault
 from scheduler.worker import POLLS_AT_ONCE, submit
-from store import schedule, status
+from store import planning, schedule, status
 from store.record import Lease, LeaseLost, Result
 from store.schedule import CellNow
 
@@ -76,7 +76,7 @@ def _wants_places(polls: Polls, one: Configured, feeds: Sequence[str]) -> bool:
     """Also unasked, where no region is known yet."""
     if "places" in _wanted(one, feeds):
         return True
-    known = one.config.regions or schedule.known_regions(polls.engine, one.name)
+    known = one.config.regions or planning.known_regions(polls.engine, one.name)
     return bool("places" in one.feeds() and _wanted(one, feeds) and not known)
 
 
@@ -129,7 +129,7 @@ class _Pass:
         for future in wait(self._running, timeout=BUSY_PAUSE_S, return_when=FIRST_COMPLETED).done:
             lease = self._running.pop(future)
             error = future.exception()
-            result = _fault(error) if error else future.result()
+            result = fault(error, self._providers[lease.provider].scrubber()) if error else future.result()
             if result.status == "waiting" or isinstance(error, LeaseLost):
                 continue
             self._left.discard(lease.cell_id)
@@ -149,7 +149,7 @@ class _Pass:
             self._patience_ends = self._polls.clock() + OTHERS_PATIENCE
         elif self._polls.clock() >= self._patience_ends:
             self._left = set()
-            return [_given_up(cell) for cell in cells]
+            return [_given_up(cell, self._polls.clock()) for cell in cells]
         if self._left:
             self._polls.sleep(BUSY_PAUSE_S)
         return list(settled.values())
@@ -168,11 +168,17 @@ class _Pass:
         return Synced(cell.provider, cell.feed, cell.place, cell.part, result, 0.0)
 
 
-def _fault(error: BaseException) -> Result:
-    return Result("failed", error=f"a fault of this program: {type(error).__name__}: {error}")
-
-
-def _given_up(cell: CellNow) -> Synced:
+def _given_up(cell: CellNow, now: datetime) -> Synced:
     seconds = OTHERS_PATIENCE.total_seconds()
-    said = f"not polled in this pass: waited {seconds:.0f} s for a rate limit, a pause or another worker"
+    said = f"not polled in this pass: waited {seconds:.0f} s for {_waited_for(cell, now)}"
     return Synced(cell.provider, cell.feed, cell.place, cell.part, Result("failed", error=said), seconds)
+
+
+def _waited_for(cell: CellNow, now: datetime) -> str:
+    """What keeps a cell from being polled, and until when."""
+    if cell.lease_until is not None and cell.lease_until > now:
+        ends = f"{cell.lease_until:%H:%M:%S} UTC"
+        return f"the lease of another worker, perhaps of one that was killed, which ends at {ends} at the latest"
+    if cell.paused_until is not None and cell.paused_until > now:
+        return f"the pause that its provider asked for, until {cell.paused_until:%H:%M:%S} UTC"
+    return f"its rate limit, under which the next call may go out at {cell.due_at:%H:%M:%S} UTC"

@@ -4,7 +4,7 @@ The schedule is in the database, so any number of workers may run; APScheduler o
 """
 
 from collections.abc import Iterable, Mapping
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from datetime import datetime, timedelta
 from threading import Event
 
@@ -24,12 +24,14 @@ TICK = timedelta(seconds=1)
 PLAN_EVERY = timedelta(minutes=1)
 POLLS_AT_ONCE = 4
 """Of each provider, so that one that hangs delays no other."""
+STOP_PATIENCE = timedelta(seconds=2)
+"""How long polls under way may take to end once the worker is told to stop. `serve` waits 3 s for all of it."""
 
 log = structlog.get_logger()
 
 
 class Worker:
-    """Polls what is due. `run` returns once `stop` was called and the polls under way have ended."""
+    """Polls what is due until `stop` is called."""
 
     def __init__(
         self,
@@ -53,7 +55,10 @@ class Worker:
         return self._polls.engine
 
     def run(self) -> None:
-        """Tick until stopped."""
+        """Tick until stopped. Then the polls under way have `STOP_PATIENCE` to end and be recorded.
+
+        What is left is given back, and whatever still comes of it is not recorded; its threads may outlast this call.
+        """
         ticker = BackgroundScheduler()
         ticker.add_job(
             self._tick_safely,
@@ -67,16 +72,20 @@ class Worker:
         ticker.start()
         self._stopped.wait()
         ticker.shutdown(wait=True)
-        self._let_go()
         for pool in self._pools.values():
-            pool.shutdown(wait=True, cancel_futures=True)
+            pool.shutdown(wait=False, cancel_futures=True)
+        polled = [item for running in self._running.values() for item in running.items()]
+        under_way = {future: lease for future, lease in polled if not future.done()}
+        left = wait(under_way, STOP_PATIENCE.total_seconds()).not_done
+        self._give_back([under_way[future] for future in left])
 
-    def _let_go(self) -> None:
-        """Give back what is being polled, so that another worker need not wait for the leases to run out."""
-        for running in self._running.values():
-            for future, lease in running.items():
-                if not future.done():
-                    schedule.release(self._engine, lease, self._polls.clock())
+    def _give_back(self, leases: Iterable[Lease]) -> None:
+        """Make cells due at once, so that another worker need not wait for their leases to run out."""
+        try:
+            for lease in leases:
+                schedule.release(self._engine, lease, self._polls.clock())
+        except SQLAlchemyError:
+            log.exception("the database did not answer; cells are due again when their leases end")
 
     def stop(self) -> None:
         """Ask `run` to return. Safe in a signal handler."""
@@ -98,7 +107,11 @@ class Worker:
                 self._start(name, self._polls.clock())
 
     def _plan(self, now: datetime) -> None:
-        plan.plan(self._engine, self._configured.values(), now)
+        if self._planned_at is None:
+            plan.plan(self._engine, self._configured.values(), now)
+        else:  # another process may poll other providers: to switch them off each time would undo its plan
+            for one in self._configured.values():
+                plan.plan_one(self._engine, one, now)
         schedule.prune_syncs(self._engine, now - self._keep_syncs)
         launches.prune(self._engine, now - self._keep_syncs)
         self._planned_at = now
@@ -120,7 +133,7 @@ def submit(
 ) -> Future[Result]:
     """Poll a claimed cell in a pool. A fault of our own is recorded as the poll's failure, and ends nothing else."""
     future = pool.submit(poll_and_plan, polls, one, feeds, lease)
-    future.add_done_callback(lambda done: _ended(polls, lease, done))
+    future.add_done_callback(lambda done: _ended(polls, one, lease, done))
     return future
 
 
@@ -130,13 +143,13 @@ def poll_and_plan(polls: Polls, one: Configured, feeds: Mapping[str, Feed], leas
     if feed is None:
         schedule.release(polls.engine, lease, polls.clock() + lease.every)
         return Result("off")
-    result = poll(polls, feed, lease)
+    result = poll(polls, feed, lease, one.scrubber())
     if lease.feed == "places" and result.status in ("ok", "partial"):
         plan.plan_one(polls.engine, one, polls.clock())
     return result
 
 
-def _ended(polls: Polls, lease: Lease, done: Future[Result]) -> None:
+def _ended(polls: Polls, one: Configured, lease: Lease, done: Future[Result]) -> None:
     error = None if done.cancelled() else done.exception()
     try:
         if done.cancelled():
@@ -144,7 +157,7 @@ def _ended(polls: Polls, lease: Lease, done: Future[Result]) -> None:
         elif isinstance(error, LeaseLost):
             _lost(error)
         elif error is not None:
-            broken(polls, lease, error)
+            broken(polls, lease, error, one.scrubber())
     except LeaseLost as lost:
         _lost(lost)
     except SQLAlchemyError:

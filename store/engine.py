@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import Connection, Engine, create_engine, event, make_url
+from sqlalchemy import Connection, Dialect, Engine, create_engine, event, make_url
 from sqlalchemy.exc import ArgumentError, DBAPIError
 
 BUSY_MS = 30_000
@@ -66,6 +66,15 @@ def _on_connect(connection: Any, _record: object) -> None:
 def _on_begin(connection: Connection) -> None:
     reads = connection.get_execution_options().get("reads", False)
     connection.exec_driver_sql("BEGIN" if reads else "BEGIN IMMEDIATE")
+
+
+PLACEHOLDERS = {"qmark": "?", "format": "%s", "pyformat": "%s"}
+"""How a driver writes a parameter that is given by position, by its DB-API paramstyle."""
+
+
+def placeholder(dialect: Dialect) -> str:
+    """A parameter of a raw statement, as the database's driver writes it."""
+    return PLACEHOLDERS[dialect.paramstyle]
 
 
 @contextmanager

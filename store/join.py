@@ -5,6 +5,7 @@
 - A zone is known by its id, whether a fact names it by id or by name.
 - A purchase that has prices or stock in some zones of a region is not offered in its other zones, unless the region
   itself states a price or stock for it.
+- Of a machine's accelerators nothing is known that its current lists contradict each other in.
 - Of two statements the stronger evidence wins, then the newer one. What a snapshot says of a purchase is used only
   until the region's own list of that purchase was read, and only if the live machine is listed for that purchase or
   for none in particular.
@@ -18,10 +19,13 @@ from typing import Generic, TypeVar
 from catalog.facts import Machine
 from catalog.offers import Offer, Place, PriceNow, StockNow
 from catalog.words import EVIDENCES, Evidence, Level, Purchase
+from store.agreement import agreed
 
 SNAPSHOT_FEED = "snapshot"
 AUTHORITY = ("machines", "stock")
-"""Feeds whose whole answer says which accelerator machines there are: one that they do not list is gone."""
+"""Feeds whose whole answer says which accelerator machines there are: one that they do not list is gone. Where the
+`machines` of a region were read, `stock` speaks for a machine only in an answer that is not older.
+"""
 
 T = TypeVar("T")
 
@@ -55,6 +59,8 @@ class Shelf:
     stocks: Mapping[str, Sequence[Stated[StockNow]]]
     launches: Mapping[tuple[str, str, Purchase], StockNow]
     """(zone key, machine, purchase) -> what a launch taught."""
+    machines_at: datetime | None = None
+    """Since when the region's whole `machines` list stands; None where none was read."""
 
 
 class _Zones:
@@ -118,7 +124,7 @@ def offers(shelf: Shelf) -> list[Offer]:
     launches = _launches(shelf, zones)
     found: list[Offer] = []
     for name, machines in shelf.machines.items():
-        living = _living(machines, listed=shelf.listed, live=live)
+        living = _living(machines, shelf, live=live)
         if living:
             found.extend(_offers_of(_named(shelf, zones, name, living, replaced), launches))
     return found
@@ -134,14 +140,19 @@ def _lists_read(shelf: Shelf) -> set[Purchase]:
     return {purchase for (_, purchase), names in priced.items() if len(names) > 1}
 
 
-def _living(machines: Sequence[Stated[Machine]], *, listed: bool, live: bool) -> list[Stated[Machine]]:
+def _living(machines: Sequence[Stated[Machine]], shelf: Shelf, *, live: bool) -> list[Stated[Machine]]:
     """The statements that still hold, best first; none where the machine is gone. `live`: the region has live ones."""
     ordered = sorted(machines, key=lambda one: (_rank(one.feed), one.seen_at, repr(one.value)), reverse=True)
-    if any(one.feed in AUTHORITY for one in ordered):
+    if any(_is_list(one, shelf.machines_at) for one in ordered):
         return ordered
-    if listed and any(one.value.gpu_count != 0 for one in ordered):
+    if shelf.listed and any(one.value.gpu_count != 0 for one in ordered):
         return []
     return [one for one in ordered if one.feed != SNAPSHOT_FEED] if live else ordered
+
+
+def _is_list(one: Stated[Machine], machines_at: datetime | None) -> bool:
+    """Whether a statement comes from a list that says which machines there are, as things stand."""
+    return one.feed == "machines" or (one.feed == "stock" and (machines_at is None or one.seen_at >= machines_at))
 
 
 def _rank(feed: str) -> int:
@@ -184,8 +195,16 @@ def _merged(living: Sequence[Stated[Machine]]) -> Machine:
     machine = living[0].value
     for one in living[1:]:
         machine = _filled(machine, one.value)
+    machine = agreed(machine, [one.value for one in _current_lists(living)])
     saying = [one for one in living if _says_purchases(one)] or living
     return replace(machine, purchases=frozenset().union(*(one.value.purchases for one in saying)))
+
+
+def _current_lists(living: Sequence[Stated[Machine]]) -> list[Stated[Machine]]:
+    """The best list's statement, and those of the others but what was no longer fresh when the newest came."""
+    lists = [one for one in living if one.feed in AUTHORITY]
+    newest = max((one.seen_at for one in lists), default=None)
+    return [one for one in lists if one is lists[0] or newest is None or newest - one.seen_at <= one.fresh_for]
 
 
 def _filled(machine: Machine, other: Machine) -> Machine:
@@ -193,6 +212,8 @@ def _filled(machine: Machine, other: Machine) -> Machine:
     unknown = {f.name: getattr(other, f.name) for f in fields(machine) if getattr(machine, f.name) in (None, "")}
     if machine.gpu_count == 0:
         unknown.pop("gpu", None)
+    if machine.gpu is None and machine.gpu_raw:  # a name that nobody knows is not overruled by a lesser list's guess
+        unknown = {name: value for name, value in unknown.items() if name not in ("gpu", "vram_mib")}
     if machine.gpu is not None and other.gpu_count == 0:
         unknown.pop("gpu_count", None)
     return replace(machine, **unknown)

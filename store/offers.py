@@ -68,9 +68,11 @@ def _shelf(connection: Connection, provider: str, region: str) -> join.Shelf:
     ordered = select(CELLS).where(CELLS.c.provider == provider).order_by(CELLS.c.seen_at, CELLS.c.id)
     cells = {row["id"]: row for row in connection.execute(ordered).mappings()}
     rows = {table.name: _rows(connection, table, cells, region) for table in FACTS}
+    read = _lists_read(cells, rows, region)
     return join.Shelf(
         place=_place(connection, provider, region, rows[REGIONS.name]),
-        listed=_listed(connection, cells, rows, region),
+        listed="machines" in read or ("stock" in read and _names_machines(connection, cells, "stock")),
+        machines_at=read.get("machines"),
         zone_ids={row["zone"]: row["zone_id"] for row in rows[ZONES.name] if row["zone_id"]},
         machines=_grouped(rows[MACHINES.name], cells, _machine),
         offered=_grouped(rows[OFFERED.name], cells, lambda _row, _seen, _fresh: None),
@@ -80,13 +82,14 @@ def _shelf(connection: Connection, provider: str, region: str) -> join.Shelf:
     )
 
 
-def _listed(
-    connection: Connection, cells: Mapping[int, RowMapping], rows: Mapping[str, list[RowMapping]], region: str
-) -> bool:
-    """Whether a feed that says which machines there are has said so of the whole region.
+def _lists_read(
+    cells: Mapping[int, RowMapping], rows: Mapping[str, list[RowMapping]], region: str
+) -> dict[str, datetime]:
+    """Each feed that says which machines there are and has said so of the whole region -> when at the latest.
 
     Its cells about the region are those at that place, those at no place (the whole provider), and those that state
-    anything of it. All that are polled must have answered; one that is not served here has nothing to say.
+    anything of it. All that are polled must have answered; one that is not served here has nothing to say. The list
+    stands since the oldest of their answers.
     """
     stating = {row["cell_id"] for table in rows.values() for row in table}
     about = defaultdict(list)
@@ -94,12 +97,15 @@ def _listed(
         here = cell["place"] in (region, "") or cell["id"] in stating
         if here and cell["feed"] in join.AUTHORITY and cell["status"] != "off":
             about[cell["feed"]].append(cell)
-    return any(
-        any(cell["seen_at"] for cell in of_feed)
-        and all(cell["seen_at"] for cell in of_feed if cell["planned"])
-        and (feed == "machines" or _names_machines(connection, cells, feed))
-        for feed, of_feed in about.items()
-    )
+    seen = {feed: _all_seen(of_feed) for feed, of_feed in about.items()}
+    return {feed: at for feed, at in seen.items() if at is not None}
+
+
+def _all_seen(cells: Iterable[RowMapping]) -> datetime | None:
+    """The oldest of the last whole answers of those that are polled, else of all; None where one has none."""
+    seen = [(cell["seen_at"], cell["planned"]) for cell in cells]
+    times = [at for at, planned in seen if planned] or [at for at, _ in seen if at is not None]
+    return min(times) if times and None not in times else None
 
 
 def _names_machines(connection: Connection, cells: Mapping[int, RowMapping], feed: str) -> bool:

@@ -1,28 +1,26 @@
-"""Recording an answer: write only what changed, settle what a whole and plausible answer did not name.
+"""Recording an answer: all of it or nothing, and only while the cell is still ours.
 
 A failed poll touches no fact. A sudden shrink is held back until a second whole answer names the same things.
 """
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from sqlalchemy import Connection, Engine, RowMapping, delete, insert, select, update
 
 from catalog.facts import Fact, Note
-from catalog.words import Evidence, Level
 from store.engine import writing
-from store.plausible import implausible
-from store.rows import KINDS, PRICES, REGIONS, STOCKS, Key, Kind, Row, Sorted, hash_of, sort_facts
+from store.plausible import believable
+from store.rows import REGIONS, Sorted, sort_facts
+from store.settle import known_rows, write_facts
 from store.tables import CELLS, DRIFTS, NOTES, SYNCS
-from store.times import micros
+from store.times import LONGEST_PAUSE
 
-WITHDRAWN_AFTER = 3
-"""A price is withdrawn after so many whole answers in a row without it: feeds have left out families for days."""
-GONE = 0
-"""The hash of a stock row that a whole answer no longer named: no values have it, so what returns is written again."""
+HELD_FOR = timedelta(days=1)
+"""How long, beyond the cell's interval, a held answer waits for a second one that says the same."""
 
 
 class LeaseLost(Exception):
@@ -43,6 +41,8 @@ class Lease:
     memo: Mapping[str, str]
     started_at: datetime
     failures: int = 0
+    off: str | None = None
+    """What its last poll said that is to be set, or is not served; None where it was not off."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,16 +72,16 @@ class Result:
 
 def record(engine: Engine, lease: Lease, answer: Answer, now: datetime, due_at: datetime) -> Result:
     """Commit an answer, all of it or nothing. Raises LeaseLost if the cell is no longer ours."""
-    stated = sort_facts(answer.facts)
-    notes = Counter([*answer.notes, *stated.conflicts, *implausible(stated)])
+    stated, strange = believable(sort_facts(answer.facts))
+    notes = Counter([*answer.notes, *stated.conflicts, *strange])
     notes.update({Note("skipped", reason): count for reason, count in answer.skipped.items()})
     with writing(engine) as connection:
         cell = _held_cell(connection, lease)
         at, seen_at = _later(cell, now), _later(cell, answer.asked_at or now)
         whole = not answer.missing
-        if whole and _shrunk(cell, stated):
-            result = _hold_back(stated, cell)
-            _finish(connection, lease, result, at, due_at, held=stated.digest)
+        if whole and _shrunk(cell, stated, at):
+            result = _hold_back(stated, cell, at)
+            _finish(connection, lease, result, at, due_at, held=stated.digest, held_at=at)
             return result
         notes.update(_region_notes(connection, cell, stated) if whole else ())
         write_facts(connection, cell, stated, whole=whole, now=seen_at)
@@ -95,9 +95,9 @@ def _region_notes(connection: Connection, cell: RowMapping, stated: Sorted) -> l
     """A note for each region that is not polled, since nobody would miss it: not enabled here, or no longer named."""
     named = stated.rows[REGIONS.table]
     enabled = REGIONS.values.index("enabled")
-    gone = _known(connection, REGIONS, cell["id"]).keys() - named.keys()
+    gone = known_rows(connection, REGIONS, cell["id"]).keys() - named.keys()
     return [
-        *(Note("region_not_enabled", region) for (region,), values in named.items() if values[enabled] == 0),
+        *(Note("region_not_enabled", region) for (region,), values in named.items() if values[enabled] is False),
         *(Note("region_gone", region) for (region,) in gone),
     ]
 
@@ -108,7 +108,7 @@ def _learnt(cell: RowMapping, stated: Sorted, answer: Answer, at: datetime) -> d
     """
     revision = cell["revision"] + 1
     if answer.missing:
-        return {"revision": revision, "memo": "{}", "held": cell["held"]}
+        return {"revision": revision, "memo": "{}", **_held(cell)}
     counts = {"facts": stated.size, "offers": stated.offers}
     return {"revision": revision, "memo": json.dumps(dict(answer.memo)), "seen_at": at, **counts}
 
@@ -145,8 +145,8 @@ def failed(
             connection.execute(insert(DRIFTS).values(row))
         at = _later(cell, now)
         revision = cell["revision"] + (("off" in (cell["status"], result.status)) and cell["status"] != result.status)
-        changes = {"failures": cell["failures"] + 1, "held": cell["held"], "revision": revision}
-        _finish(connection, lease, result, at, due_at, **changes)
+        changes = {"failures": cell["failures"] + 1, "revision": revision}
+        _finish(connection, lease, result, at, due_at, **changes, **_held(cell))
         return result
 
 
@@ -159,18 +159,41 @@ def _held_cell(connection: Connection, lease: Lease) -> RowMapping:
 
 
 def _later(cell: RowMapping, now: datetime) -> datetime:
-    """The time of a poll: it never goes back within a cell, whatever the clock does."""
-    return max(now, cell["seen_at"] or now, cell["tried_at"] or now)
+    """The time of a poll: it never goes back within a cell, however the clock steps.
+
+    Only a time further ahead than `LONGEST_PAUSE` is let go: the clock that it was read from was wrong by hours, and
+    until then no answer could be told from an old one.
+    """
+    known = [at for at in (cell["seen_at"], cell["tried_at"]) if at is not None and at <= now + LONGEST_PAUSE]
+    return max(now, *known) if known else now
 
 
-def _shrunk(cell: RowMapping, stated: Sorted) -> bool:
+def _shrunk(cell: RowMapping, stated: Sorted, now: datetime) -> bool:
     """Whether a whole answer names under half of what the last one did, and no second one has said the same."""
-    return bool(stated.size * 2 < cell["facts"] and cell["held"] != stated.digest)
+    return bool(stated.size * 2 < cell["facts"]) and not _said_before(cell, stated, now)
 
 
-def _hold_back(stated: Sorted, cell: RowMapping) -> Result:
+def _said_before(cell: RowMapping, stated: Sorted, now: datetime) -> bool:
+    """Whether a held answer names the same. One from before a day without any answer confirms nothing: what was wrong
+    then, an outage say, may be what is wrong now.
+    """
+    waits = HELD_FOR + timedelta(seconds=cell["every_s"])
+    return bool(cell["held"] == stated.digest and cell["held_at"] is not None and now - cell["held_at"] <= waits)
+
+
+def _hold_back(stated: Sorted, cell: RowMapping, now: datetime) -> Result:
     said = f"named {stated.size} where {cell['facts']} were named before"
-    return Result("suspicious", stated.size, 0, f"{said}; held back until a second answer says the same")
+    return Result("suspicious", stated.size, 0, f"{said}; {held_back(now)}")
+
+
+def held_back(since: datetime) -> str:
+    """How a person is told of a held answer."""
+    return f"held back since {since:%Y-%m-%d %H:%M} UTC until a second answer says the same"
+
+
+def _held(cell: RowMapping) -> dict[str, object]:
+    """The held answer, for what says nothing of it."""
+    return {"held": cell["held"], "held_at": cell["held_at"]}
 
 
 def _finish(
@@ -184,6 +207,7 @@ def _finish(
         "lease_until": None,
         "token": None,
         "held": None,
+        "held_at": None,
         "failures": 0,
     }
     connection.execute(update(CELLS).where(CELLS.c.id == lease.cell_id).values(fields | changes))
@@ -214,83 +238,3 @@ def _write_notes(connection: Connection, cell_id: int, notes: Mapping[Note, int]
     ]
     if rows:
         connection.execute(insert(NOTES), rows)
-
-
-def write_facts(connection: Connection, cell: RowMapping, stated: Sorted, *, whole: bool, now: datetime) -> None:
-    """Write what differs from what the cell is known to state, and settle what a whole answer does not name."""
-    for kind in KINDS:
-        _write_kind(connection, kind, cell, stated.rows[kind.table], whole=whole, now=now)
-
-
-def _write_kind(
-    connection: Connection, kind: Kind, cell: RowMapping, stated: Mapping[Key, Row], *, whole: bool, now: datetime
-) -> None:
-    stamp = None if whole or not kind.stamped else micros(now)
-    known = _known(connection, kind, cell["id"])
-    changed = []
-    for key, values in stated.items():
-        row_hash = hash_of(values)
-        if known.get(key) != (row_hash, stamp):
-            changed.append((cell["id"], *key, *values, row_hash, *_stamp(kind, stamp)))
-    _upsert(connection, kind, changed)
-    if whole:
-        _settle(connection, kind, cell, [key for key in known if key not in stated and known[key] != (GONE, None)])
-
-
-def _stamp(kind: Kind, stamp: int | None) -> tuple[int | None, ...]:
-    """The columns beside the values: when the row itself was last seen, and how often it was missing since."""
-    return (stamp, 0)[: len(_stamp_columns(kind))]
-
-
-def _stamp_columns(kind: Kind) -> tuple[str, ...]:
-    if kind is PRICES:
-        return ("seen_at", "missing")
-    return ("seen_at",) if kind.stamped else ()
-
-
-def _known(connection: Connection, kind: Kind, cell_id: int) -> dict[Key, tuple[int, int | None]]:
-    seen = "seen_at" if kind.stamped else "NULL"
-    sql = f"SELECT {', '.join(kind.key)}, hash, {seen} FROM {kind.table} WHERE cell_id = ?"  # noqa: S608 - our own names
-    width = len(kind.key)
-    rows = connection.exec_driver_sql(sql, (cell_id,))
-    return {tuple(row[:width]): (row[width], row[width + 1]) for row in rows}
-
-
-def _upsert(connection: Connection, kind: Kind, rows: Sequence[tuple[object, ...]]) -> None:
-    if not rows:
-        return
-    columns = ("cell_id", *kind.key, *kind.values, "hash", *_stamp_columns(kind))
-    changes = ", ".join(f"{name} = excluded.{name}" for name in columns[1 + len(kind.key) :])
-    sql = (
-        f"INSERT INTO {kind.table} ({', '.join(columns)}) VALUES ({', '.join('?' * len(columns))}) "  # noqa: S608
-        f"ON CONFLICT ({', '.join(('cell_id', *kind.key))}) DO UPDATE SET {changes}"
-    )
-    connection.exec_driver_sql(sql, list(rows))
-
-
-def _settle(connection: Connection, kind: Kind, cell: RowMapping, gone: Iterable[Key]) -> None:
-    """What a whole answer's silence means for each kind of fact."""
-    keys = [(cell["id"], *key) for key in gone]
-    if not keys:
-        return
-    where = " AND ".join(f"{name} = ?" for name in ("cell_id", *kind.key))
-    if kind is PRICES:
-        _age_prices(connection, cell, keys, where)
-    elif kind is STOCKS and cell["absent"] == Level.OUT:
-        values = (Level.OUT.value, Evidence.REPORTED.value, "no longer listed", GONE)
-        sql = (
-            "UPDATE stocks SET level = ?, evidence = ?, detail = ?, score = NULL, quantity = NULL, hash = ?, "  # noqa: S608
-            f"seen_at = NULL WHERE {where}"
-        )
-        connection.exec_driver_sql(sql, [(*values, *key) for key in keys])
-    else:
-        connection.exec_driver_sql(f"DELETE FROM {kind.table} WHERE {where}", keys)  # noqa: S608
-
-
-def _age_prices(connection: Connection, cell: RowMapping, keys: Sequence[tuple[object, ...]], where: str) -> None:
-    last_seen = None if cell["seen_at"] is None else micros(cell["seen_at"])
-    connection.exec_driver_sql(
-        f"UPDATE prices SET missing = missing + 1, seen_at = coalesce(seen_at, ?) WHERE {where}",  # noqa: S608
-        [(last_seen, *key) for key in keys],
-    )
-    connection.exec_driver_sql("DELETE FROM prices WHERE cell_id = ? AND missing >= ?", (cell["id"], WITHDRAWN_AFTER))

@@ -10,7 +10,7 @@ from catalog.facts import Fact, Machine, Note, Offered, Price, Region, Stock, Zo
 from catalog.words import Evidence, Hosting, Level, Purchase
 from store.times import micros
 
-Value = str | int | None
+Value = str | int | bool | None
 Key = tuple[str, ...]
 Row = tuple[Value, ...]
 
@@ -31,7 +31,7 @@ class Kind:
 
 def _region(fact: Fact) -> Iterator[tuple[Key, Row]]:
     if isinstance(fact, Region):
-        yield (fact.region,), (fact.name, fact.country, _flag(fact.enabled))
+        yield (fact.region,), (fact.name, fact.country, fact.enabled)
 
 
 def _zone(fact: Fact) -> Iterator[tuple[Key, Row]]:
@@ -50,9 +50,9 @@ def _machine(fact: Fact) -> Iterator[tuple[Key, Row]]:
                 fact.vram_mib,
                 fact.vcpus,
                 fact.memory_mib,
-                _flag(fact.nvlink),
-                _flag(fact.rdma),
-                _flag(fact.bare_metal),
+                fact.nvlink,
+                fact.rdma,
+                fact.bare_metal,
                 fact.hosting.value,
                 fact.upstream,
                 words_text(fact.purchases),
@@ -78,7 +78,7 @@ def _price(fact: Fact) -> Iterator[tuple[Key, Row]]:
                 fact.list_nanos,
                 fact.upfront_nanos,
                 fact.term_months,
-                int(fact.estimated),
+                fact.estimated,
                 None if fact.as_of is None else micros(fact.as_of),
             ),
         )
@@ -144,10 +144,6 @@ KINDS = (REGIONS, ZONES, MACHINES, OFFERED, PRICES, STOCKS)
 def zone_key(fact: Offered | Price | Stock) -> str:
     """What a zone is kept by: its id where the provider has ids, else its name; "" for the region itself."""
     return fact.zone_id or fact.zone or ""
-
-
-def _flag(value: bool | None) -> int | None:
-    return None if value is None else int(value)
 
 
 def words_text(words: Iterable[Purchase]) -> str:

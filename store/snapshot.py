@@ -7,23 +7,27 @@ from hashlib import blake2b
 
 from sqlalchemy import Connection, Engine, column, delete, insert, select, table, update
 
-from catalog.accelerators import accelerators
 from catalog.facts import Fact, Machine, Price
+from catalog.offers import SNAPSHOT
 from catalog.snapshot_data import SnapshotRow, snapshot_rows
 from catalog.words import Level
 from store.engine import reading, writing
 from store.join import SNAPSHOT_FEED
-from store.record import write_facts
 from store.rows import KINDS, sort_facts
+from store.settle import write_facts
 from store.tables import CELLS, FLAGS
+from store.version import program_version
 
 FLAG = "snapshot"
 
 
 def load_bundled(engine: Engine) -> int:
-    """Load the bundled snapshot unless this database holds it already; returns how many prices were loaded."""
+    """Load the bundled snapshot unless this database holds it already, as this version of the program reads it.
+
+    Returns how many prices were loaded.
+    """
     rows = list(snapshot_rows())
-    version = blake2b(repr(rows).encode(), digest_size=8).hexdigest()
+    version = f"{program_version()} {blake2b(repr(rows).encode(), digest_size=8).hexdigest()}"
     with reading(engine) as connection:
         if connection.execute(select(FLAGS.c.value).where(FLAGS.c.name == FLAG)).scalar_one_or_none() == version:
             return 0
@@ -95,7 +99,6 @@ def _facts(row: SnapshotRow) -> Iterable[Fact]:
         instance_type=row.instance_type,
         gpu=row.gpu,
         gpu_count=row.gpu_count,
-        nvlink=accelerators()[row.gpu].nvlink if row.gpu else None,
         vcpus=row.vcpus,
         memory_mib=row.memory_mib,
         purchases=frozenset({row.purchase}),
@@ -106,6 +109,6 @@ def _facts(row: SnapshotRow) -> Iterable[Fact]:
         purchase=row.purchase,
         nanos=row.price_nanos,
         currency=row.currency,
-        source=f"snapshot of {row.source}",
+        source=f"{SNAPSHOT} of {row.source}",
         as_of=_instant(row),
     )

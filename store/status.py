@@ -2,31 +2,47 @@
 
 import json
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from typing import Literal
 
 from sqlalchemy import Engine, RowMapping, func, select
 
+from catalog.offers import SKEW
+from catalog.words import Evidence
 from store.engine import reading
 from store.join import SNAPSHOT_FEED
-from store.tables import CELLS, NOTES, PROVIDERS, SYNCS
+from store.record import held_back
+from store.tables import CELLS, NOTES, PRICES, PROVIDERS, SYNCS
+
+FeedState = Literal["ok", "stale", "failing", "off"]
+_OF_OFFERS = ("machines", "prices", "spot", "stock")
+_OF_PLACES = "places"
+_NO_REGION = "no region is known yet: `places` has not answered"
+_NOTHING_TO_ASK = "none of the regions that are known has anything to ask it for"
+_UNTRIED = "not polled yet"
+_SHIPPED = "list prices shipped with this version; it does not poll this provider"
+PLACES_NAMED = 5
+"""How many places a reason names before it only counts them."""
 
 
 @dataclass(frozen=True, slots=True)
 class FeedStatus:
-    """A feed over all its cells. `last_success` is the oldest of its cells' last whole answers: the weakest link."""
+    """A feed over all its cells. `last_success` is the oldest of its cells' last whole answers, the weakest link: None
+    where one that is polled never gave any.
+    """
 
     feed: str
-    status: str
-    """ok, stale, failing or off."""
+    status: FeedState
     reason: str | None
+    """Why it is paused or failing, what is held back, and which places were not polled yet or are off, and why."""
     last_success: datetime | None
     interval: timedelta | None
     offers: int = 0
     """How many offers its last whole answers state a price or stock of; of a mere list, how many machines."""
     failing: Sequence[str] = ()
-    """The places (and parts) whose last poll failed."""
+    """The places (and parts) whose last poll failed. One that is new, and was not tried yet, is none of them."""
     notes: Mapping[str, int] = field(default_factory=dict)
     """Kind of note -> how many."""
 
@@ -72,10 +88,23 @@ class NoteSeen:
     first_at: datetime
 
 
+Marks = tuple[tuple[tuple[object, ...], ...], tuple[tuple[object, ...], ...]]
+
+
+def marks(engine: Engine) -> Marks:
+    """What differs after every poll and every change of the settings: cheap to read and compare."""
+    cells = select(CELLS.c.id, CELLS.c.planned, CELLS.c.revision, CELLS.c.tried_at, CELLS.c.status)
+    with reading(engine) as connection:
+        polled = connection.execute(cells.order_by(CELLS.c.id)).all()
+        configured = connection.execute(select(PROVIDERS).order_by(PROVIDERS.c.name)).all()
+    return tuple(map(tuple, polled)), tuple(map(tuple, configured))
+
+
 def provider_statuses(engine: Engine, now: datetime) -> list[ProviderStatus]:
     """Every configured provider, by name."""
     with reading(engine) as connection:
-        providers = connection.execute(select(PROVIDERS).order_by(PROVIDERS.c.name)).mappings().all()
+        configured = select(PROVIDERS).where(PROVIDERS.c.configured).order_by(PROVIDERS.c.name)
+        providers = connection.execute(configured).mappings().all()
         cells = connection.execute(select(CELLS).where(CELLS.c.planned)).mappings().all()
         counts = select(NOTES.c.cell_id, NOTES.c.kind, func.sum(NOTES.c.count).label("total"))
         notes = connection.execute(counts.group_by(NOTES.c.cell_id, NOTES.c.kind)).all()
@@ -99,8 +128,21 @@ def _provider(
     for (provider, feed), cells in by_feed.items():
         if provider == row["name"] and feed != SNAPSHOT_FEED and feed not in off:
             feeds.append(_feed(feed, cells, by_cell, row["paused"], now))
+    feeds += _without_cells(row, {one.feed for one in feeds}, by_feed)
     ordered = sorted(feeds, key=lambda one: one.feed)
     return ProviderStatus(row["name"], row["account"], row["site"], row["evidence"].split(","), row["paused"], ordered)
+
+
+def _without_cells(
+    row: RowMapping, shown: Collection[str], by_feed: Mapping[tuple[str, str], Sequence[RowMapping]]
+) -> Iterator[FeedStatus]:
+    """The feeds that run and have nothing to ask yet."""
+    places = by_feed.get((row["name"], _OF_PLACES), ())
+    waits = any(cell["seen_at"] is None for cell in places)
+    reason = row["paused"] or (_NO_REGION if waits else _NOTHING_TO_ASK)
+    for feed in row["feeds"].split(","):
+        if feed and feed not in shown:
+            yield FeedStatus(feed, "failing" if row["paused"] else "stale", reason, None, None)
 
 
 def _feed(
@@ -112,8 +154,7 @@ def _feed(
 ) -> FeedStatus:
     polled = [cell for cell in cells if cell["status"] != "off"]
     failing = sorted({_where(cell) for cell in polled if cell["status"] in ("failed", "suspicious")})
-    last = min((cell["seen_at"] for cell in polled if cell["seen_at"] is not None), default=None)
-    errors = [cell["error"] for cell in (polled or cells) if cell["error"]]
+    seen = [cell["seen_at"] for cell in polled]
     notes: dict[str, int] = defaultdict(int)
     for cell in cells:
         for kind, count in by_cell.get(cell["id"], {}).items():
@@ -121,8 +162,8 @@ def _feed(
     return FeedStatus(
         feed=feed,
         status=_status(polled, failing, paused, stale=any(_stale(cell, now) for cell in polled)),
-        reason=paused or (errors[0] if errors else None),
-        last_success=last,
+        reason=_reason(cells, paused),
+        last_success=min(seen) if seen and None not in seen else None,
         interval=timedelta(seconds=min(cell["every_s"] for cell in cells)),
         offers=sum(cell["offers"] for cell in cells),
         failing=failing,
@@ -130,15 +171,54 @@ def _feed(
     )
 
 
+def _reason(cells: Sequence[RowMapping], paused: str | None) -> str | None:
+    off = [cell for cell in cells if cell["status"] == "off"]
+    errors = [cell["error"] for cell in cells if cell["error"] and cell["status"] != "off"]
+    told = [paused or (errors[0] if errors else ""), _held(cells), _untried(cells), _off(off, len(cells))]
+    return "; ".join(filter(None, told)) or None
+
+
+def _held(cells: Sequence[RowMapping]) -> str:
+    """Since when an answer waits for its second, where the last poll said something else."""
+    since = [cell["held_at"] for cell in cells if cell["held_at"] is not None and cell["status"] != "suspicious"]
+    return f"an answer that named far less is {held_back(min(since))}" if since else ""
+
+
+def _untried(cells: Sequence[RowMapping]) -> str:
+    """Which places were not asked yet: the mere fact where none was."""
+    new = [_where(cell) for cell in cells if cell["status"] == "new"]
+    if not new or len(new) == len(cells):
+        return _UNTRIED if new else ""
+    return f"{_UNTRIED} at {len(new)} of {len(cells)} places: {_named(new)}"
+
+
+def _off(cells: Sequence[RowMapping], of: int) -> str:
+    """Which places are off and why: `off at 1 of 12 places: CZ: not served`. The mere reason where all have one."""
+    by_reason: dict[str, list[str]] = defaultdict(list)
+    for cell in cells:
+        by_reason[cell["error"] or "off"].append(_where(cell))
+    if len(cells) == of and len(by_reason) == 1:
+        return next(iter(by_reason))
+    said = [f"{_named(places)}: {reason}" for reason, places in by_reason.items()]
+    return f"off at {len(cells)} of {of} places: {'; '.join(said)}" if said else ""
+
+
+def _named(places: Sequence[str]) -> str:
+    more = len(places) - PLACES_NAMED
+    return ", ".join(sorted(places)[:PLACES_NAMED]) + (f" and {more} more" if more > 0 else "")
+
+
 def _stale(cell: RowMapping, now: datetime) -> bool:
-    return cell["seen_at"] is None or now - cell["seen_at"] > timedelta(seconds=cell["fresh_s"])
+    """Whether it was not seen for too long, or is stamped in the future."""
+    seen_at = cell["seen_at"]
+    return seen_at is None or not -SKEW <= now - seen_at <= timedelta(seconds=cell["fresh_s"])
 
 
 def _where(cell: RowMapping) -> str:
-    return " ".join(filter(None, (cell["place"], cell["part"])))
+    return " ".join(filter(None, (cell["place"], cell["part"]))) or "everywhere"
 
 
-def _status(polled: Sequence[RowMapping], failing: Sequence[str], paused: str | None, *, stale: bool) -> str:
+def _status(polled: Sequence[RowMapping], failing: Sequence[str], paused: str | None, *, stale: bool) -> FeedState:
     if not polled:
         return "off"
     if failing or paused:
@@ -167,3 +247,29 @@ def notes(engine: Engine, limit: int) -> list[NoteSeen]:
     )
     with reading(engine) as connection:
         return [NoteSeen(**row) for row in connection.execute(query).mappings()]
+
+
+def unread(engine: Engine) -> frozenset[tuple[str, str]]:
+    """(provider, place) of each planned source of offers that never gave a whole answer; "" is all of the provider.
+
+    While a provider's places were not read, none of its regions is polled.
+    """
+    cells = select(CELLS.c.provider, CELLS.c.feed, CELLS.c.place).distinct()
+    waiting = cells.where(CELLS.c.planned, CELLS.c.status != "off", CELLS.c.seen_at.is_(None))
+    with reading(engine) as connection:
+        rows = connection.execute(waiting.where(CELLS.c.feed.in_((*_OF_OFFERS, _OF_PLACES)))).all()
+    return frozenset((row.provider, "" if row.feed == _OF_PLACES else row.place) for row in rows)
+
+
+def snapshots(engine: Engine) -> list[ProviderStatus]:
+    """Each provider in the price list that is shipped or imported, by name: what it is to `/providers`."""
+    counted = select(CELLS.c.provider, func.min(CELLS.c.seen_at).label("since"), func.count().label("offers"))
+    query = counted.join(PRICES, PRICES.c.cell_id == CELLS.c.id).where(CELLS.c.feed == SNAPSHOT_FEED)
+    with reading(engine) as connection:
+        rows = connection.execute(query.group_by(CELLS.c.provider).order_by(CELLS.c.provider)).all()
+    return [_snapshot(row.provider, row.since, row.offers) for row in rows]
+
+
+def _snapshot(provider: str, since: datetime, offers: int) -> ProviderStatus:
+    feed = FeedStatus(SNAPSHOT_FEED, "stale", _SHIPPED, since, None, offers)
+    return ProviderStatus(provider, False, None, (Evidence.SNAPSHOT.value,), None, (feed,))

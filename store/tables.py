@@ -3,7 +3,16 @@
 from datetime import datetime
 from typing import Any, cast
 
-from sqlalchemy import BigInteger, Column, Index, Integer, LargeBinary, Table, Text, UniqueConstraint
+from sqlalchemy import (
+    BigInteger,
+    Column,
+    Index,
+    Integer,
+    LargeBinary,
+    Table,
+    Text,
+    UniqueConstraint,
+)
 from sqlmodel import Field, SQLModel
 
 from store.times import Instant
@@ -36,6 +45,7 @@ class CellRow(SQLModel, table=True):
     fresh_s: float
     absent: str
     limit_key: str
+    """What pauses together when the provider throttles."""
     limit_per_s: float
     planned: bool = True
     due_at: datetime = _time()
@@ -53,10 +63,13 @@ class CellRow(SQLModel, table=True):
     offers: int = 0
     held: str | None = None
     """The digest of a suspicious answer that waits for a second one that says the same."""
+    held_at: datetime | None = _time(null=True)
 
 
 class ProviderRow(SQLModel, table=True):
-    """A provider as configured here. `paused` says why it is not asked; `fingerprint` tells changed settings."""
+    """A provider as configured, or as it last was. `paused` says why it is not asked; `fingerprint` tells changed
+    settings.
+    """
 
     __tablename__ = "providers"
 
@@ -67,6 +80,9 @@ class ProviderRow(SQLModel, table=True):
     off: str = "{}"
     fingerprint: str
     paused: str | None = None
+    configured: bool = True
+    feeds: str = ""
+    """The names of the feeds that run, also of one that has no cell yet."""
 
 
 class RegionRow(SQLModel, table=True):

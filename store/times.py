@@ -1,4 +1,4 @@
-"""Times in the database: microseconds since 1970 in UTC, so that both databases keep the same instant."""
+"""Times: the clock, and how the database keeps them: microseconds since 1970 in UTC, the same instant in each."""
 
 from datetime import UTC, datetime, timedelta
 
@@ -7,6 +7,15 @@ from sqlalchemy.types import TypeDecorator
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 MICROSECOND = timedelta(microseconds=1)
+LONGEST_PAUSE = timedelta(hours=1)
+"""The longest pause that is kept, whatever a provider asks for. A lease, a slot, a time of observation further ahead
+than this was written by a clock that has since been set back.
+"""
+
+
+def utc_now() -> datetime:
+    """The time, aware, in UTC."""
+    return datetime.now(UTC)
 
 
 def micros(at: datetime) -> int:

@@ -35,10 +35,7 @@ HEAVY = {"boto3", "botocore", "tencentcloud", "httpx2", "sqlalchemy", "fastapi"}
 PROVIDER_ERRORS = {
     name for name, value in vars(base).items() if isinstance(value, type) and issubclass(value, base.ProviderError)
 }
-MAY_CATCH = {
-    "scheduler/poll.py": "gives each error its meaning",
-    "collectors/aws_ec2.py": "the home region tells a region that is not enabled from bad credentials",
-}
+MAY_CATCH = {"scheduler/poll.py": "gives each error its meaning"}
 
 
 def _files(top: Path) -> list[Path]:

@@ -66,11 +66,19 @@ def shelf(
     listed: bool = True,
     zone_ids: dict[str, str] | None = None,
     launches: dict[tuple[str, str, Purchase], StockNow] | None = None,
+    machines_at: datetime | None = None,
 ) -> Shelf:
     fields: dict[str, dict[str, list[Stated[Any]]]] = {"machines": {}, "offered": {}, "prices": {}, "stocks": {}}
     for field, name, statement in said:
         fields[field].setdefault(name, []).append(statement)
-    return Shelf(place=HERE, listed=listed, zone_ids=zone_ids or {}, launches=launches or {}, **fields)
+    return Shelf(
+        place=HERE,
+        listed=listed,
+        zone_ids=zone_ids or {},
+        launches=launches or {},
+        machines_at=machines_at,
+        **fields,
+    )
 
 
 def joined(*said: Said, **how: Any) -> dict[tuple[str | None, str, str], Offer]:
@@ -188,6 +196,21 @@ def test_a_machine_that_a_whole_list_no_longer_has_is_gone_though_its_price_is_f
     assert len(joined(from_prices, priced(minute=9), listed=False)) == 1
 
 
+@pytest.mark.parametrize(("minute", "lives"), [(4, False), (5, True), (6, True)])
+def test_a_machine_that_the_machines_list_dropped_lives_only_by_a_stock_answer_that_is_not_older(
+    minute: int, lives: bool
+) -> None:
+    said = [lists("stock", minute=minute), lists("prices", minute=9), priced(minute=9), stocked(minute=minute)]
+    assert len(joined(*said, machines_at=at(5))) == int(lives)
+    assert len(joined(*said, lists("machines"), machines_at=at(5))) == 1
+    assert len(joined(*said, machines_at=None)) == 1, "where no machines list was read, stock says which there are"
+
+
+def test_a_machine_without_accelerator_outlives_its_stock_answer() -> None:
+    plain = lists("stock", "c1", gpu=None, gpu_count=Fraction(0))
+    assert len(joined(plain, machines_at=at(5))) == 1
+
+
 @pytest.mark.parametrize("count", [Fraction(1), Fraction(1, 4), None])
 def test_a_snapshots_machine_is_gone_once_the_machines_are_listed(count: Fraction | None) -> None:
     old = [lists("snapshot", gpu_count=count), priced(feed="snapshot")]
@@ -236,6 +259,82 @@ def test_descriptions_that_do_not_go_together_are_not_mixed() -> None:
     plain = lists("machines", gpu=None, gpu_count=Fraction(0))
     (offer,) = joined(plain, lists("snapshot")).values()
     assert (offer.machine.gpu, offer.machine.gpu_count) == (None, Fraction(0))
+
+
+# --- lists that do not agree
+
+ONE, QUARTER = Fraction(1), Fraction(1, 4)
+
+
+def accelerators_of(*said: Said, **how: Any) -> tuple[str | None, Fraction | None]:
+    (offer,) = joined(*said, **how).values()
+    return offer.machine.gpu, offer.machine.gpu_count
+
+
+@pytest.mark.parametrize(
+    ("machines", "stocked", "known"),
+    [
+        (("t4", ONE), ("t4", ONE), ("t4", ONE)),
+        (("t4", ONE), ("l4", ONE), (None, ONE)),
+        (("t4", ONE), ("t4", Fraction(2)), ("t4", None)),
+        (("t4", ONE), ("t4", QUARTER), ("t4", None)),
+        (("t4", ONE), ("l4", QUARTER), (None, None)),
+        (("t4", ONE), (None, None), ("t4", ONE)),
+        ((None, None), ("t4", ONE), ("t4", ONE)),
+        (("t4", None), (None, ONE), ("t4", ONE)),
+        (("t4", ONE), (None, Fraction(0)), (None, None)),
+        ((None, Fraction(0)), ("t4", None), (None, None)),
+        ((None, Fraction(0)), (None, Fraction(0)), (None, Fraction(0))),
+        (("a100-unstated", ONE), ("a100-pcie-40g", ONE), ("a100-pcie-40g", ONE)),
+        (("a100-unstated-40g", ONE), ("a100-pcie-40g", ONE), ("a100-pcie-40g", ONE)),
+        (("a100-unstated", ONE), ("a100-unstated-80g", ONE), ("a100-unstated-80g", ONE)),
+        (("rtx-pro-6000-unstated", ONE), ("rtx-pro-6000-server", ONE), ("rtx-pro-6000-server", ONE)),
+        (("a100-unstated-80g", ONE), ("a100-pcie-40g", ONE), (None, ONE)),
+        (("a100-pcie-40g", ONE), ("a100-sxm4-40g", ONE), (None, ONE)),
+        (("a100-unstated", ONE), ("h100-unstated", ONE), (None, ONE)),
+    ],
+)
+def test_what_two_lists_contradict_each_other_in_is_unknown_and_a_refinement_stands(
+    machines: tuple[str | None, Fraction | None],
+    stocked: tuple[str | None, Fraction | None],
+    known: tuple[str | None, Fraction | None],
+) -> None:
+    for first, second in ((machines, stocked), (stocked, machines)):
+        said = [lists("machines", gpu=first[0], gpu_count=first[1]), lists("stock", gpu=second[0], gpu_count=second[1])]
+        assert accelerators_of(*said) == known
+        assert accelerators_of(*said, machines_at=at(0)) == known
+
+
+def test_two_answers_of_one_feed_that_contradict_each_other_are_no_better() -> None:
+    assert accelerators_of(lists("stock", gpu="t4"), lists("stock", gpu="l4")) == (None, ONE)
+
+
+def test_of_three_lists_the_precise_one_stands_only_where_it_refines_both_others() -> None:
+    open_, of_40g = lists(gpu="a100-unstated"), lists("stock", gpu="a100-unstated-40g")
+    assert accelerators_of(open_, of_40g, lists("stock", gpu="a100-pcie-40g")) == ("a100-pcie-40g", ONE)
+    assert accelerators_of(open_, of_40g, lists("stock", gpu="a100-pcie-80g")) == (None, ONE)
+
+
+def test_a_contradiction_shows_what_each_list_said_and_no_other_statement_fills_it() -> None:
+    said = [
+        lists("machines", gpu="t4", gpu_raw="T4", vram_mib=16384),
+        lists("stock", gpu="l4", gpu_raw="L4", vram_mib=24576),
+        lists("prices", gpu="l4", gpu_raw="L4", vram_mib=24576),
+    ]
+    (offer,) = joined(*said).values()
+    assert (offer.machine.gpu, offer.machine.gpu_raw, offer.machine.vram_mib) == (None, "L4 | T4", None)
+
+
+def test_prices_and_snapshots_contradict_no_list() -> None:
+    other: dict[str, Any] = {"gpu": "l4", "gpu_count": QUARTER}
+    assert accelerators_of(lists(gpu="t4"), lists("prices", **other), lists("snapshot", **other)) == ("t4", ONE)
+
+
+@pytest.mark.parametrize(("minutes", "gpu"), [(3, None), (4, "t4")])
+def test_a_stock_answer_that_was_no_longer_fresh_when_the_machines_were_read_contradicts_nothing(
+    minutes: int, gpu: str | None
+) -> None:
+    assert accelerators_of(lists("machines", gpu="t4", minute=minutes), lists("stock", gpu="l4")) == (gpu, ONE)
 
 
 # --- the snapshot's prices

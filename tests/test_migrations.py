@@ -10,15 +10,17 @@ from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 from hypothesis import given
 from hypothesis import strategies as st
-from sqlalchemy import insert, inspect, select
+from sqlalchemy import Boolean, insert, inspect, make_url, select
 from sqlalchemy.exc import StatementError
 from sqlmodel import SQLModel
 
+from catalog.facts import Fact, Region
 from store import schedule
-from store.engine import DatabaseError, migrate, open_engine, reading, writing
+from store.engine import DatabaseError, migrate, open_engine, placeholder, reading, writing
+from store.rows import KINDS, sort_facts
 from store.tables import CELLS, FACTS, LIMITS
 from store.times import instant, micros
-from tests.support.stored import T0, Cloud, opened, planned_cell, rows, stock
+from tests.support.stored import T0, Cloud, machine, opened, planned_cell, price, rows, stock
 
 ROOT = Path(__file__).parent.parent
 
@@ -72,6 +74,27 @@ def test_the_tables_can_be_taken_back_and_made_again(tmp_path: Path) -> None:
     assert inspect(engine).get_table_names() == ["alembic_version"]
     migrate(engine)
     assert "cells" in inspect(engine).get_table_names()
+
+
+# --- what each database wants
+
+
+@pytest.mark.parametrize(("url", "mark"), [("sqlite://", "?"), ("postgresql+psycopg://", "%s")])
+def test_a_parameter_is_written_as_the_driver_wants_it(url: str, mark: str) -> None:
+    assert placeholder(make_url(url).get_dialect()()) == mark
+
+
+def test_what_is_true_or_false_is_kept_as_such_and_not_as_a_number() -> None:
+    facts: list[Fact] = [machine(nvlink=True, rdma=False), price(estimated=True), Region(region="r1", enabled=False)]
+    stated = sort_facts(facts)
+    flags = 0
+    for kind in KINDS:
+        for values in stated.rows[kind.table].values():
+            for name, value in zip(kind.values, values, strict=True):
+                wanted = isinstance(SQLModel.metadata.tables[kind.table].c[name].type, Boolean)
+                flags += wanted and value is not None
+                assert value is None or isinstance(value, bool) == wanted, f"{kind.table}.{name}"
+    assert flags == 4
 
 
 # --- what is refused

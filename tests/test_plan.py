@@ -1,5 +1,7 @@
 """Planning: what the settings and the providers want becomes cells, and nothing that is known is lost by it."""
 
+import importlib.metadata
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -107,7 +109,7 @@ def test_a_provider_no_longer_configured_is_not_polled_and_what_it_said_stays(en
     plan(engine, [gone, stays], T0)
     (lease,) = schedule.claim(engine, T0, LEASE, 1, provider="gone")
     clock = HandClock(T0)
-    poll(Polls(engine, clock, clock.sleep, AT_ONCE), gone.feeds()["stock"], lease)
+    poll(Polls(engine, clock, clock.sleep, AT_ONCE), gone.feeds()["stock"], lease, gone.scrubber())
     plan(engine, [stays], T0 + MINUTE)
     assert cells(engine) == [("stays", "stock", "r1")]
     assert [one.name for one in provider_statuses(engine, T0)] == ["stays"]
@@ -173,6 +175,16 @@ def test_the_fingerprint_holds_no_secret_and_is_the_same_in_every_process() -> N
     assert "S3cr3t" not in repr(one.config)
 
 
+def test_another_version_of_the_program_keeps_no_memo_of_what_the_one_before_read(engine: Engine) -> None:
+    before = configured(ScriptedFeed(script=always(says(machine(), memo={"etag": "old"}))))
+    assert before.version == importlib.metadata.version("gpufare")
+    plan(engine, [before], T0)
+    poll_due(engine, before)
+    plan(engine, [replace(before, version="99.0")], T0 + timedelta(seconds=1))
+    (lease,) = schedule.claim(engine, T0 + timedelta(seconds=1), LEASE, 9)
+    assert lease.memo == {}
+
+
 class KeyedFeed(ScriptedFeed):
     """Cells differ with a key and without, as RunPod's do: one catalogue, or a cell for each place."""
 
@@ -216,3 +228,13 @@ def test_nothing_is_written_about_providers_that_are_not_planned(engine: Engine)
     plan(engine, [], T0)
     with reading(engine) as connection:
         assert connection.execute(select(PROVIDERS)).all() == []
+
+
+def test_the_start_of_a_process_switches_off_what_it_does_not_poll_and_planning_again_does_not(engine: Engine) -> None:
+    ours, theirs = configured(ScriptedFeed()), configured(ScriptedFeed(provider="theirs"))
+    plan(engine, [theirs], T0)
+    plan(engine, [ours], T0)
+    assert cells(engine) == [("cloud", "stock", "r1")]
+    plan_one(engine, theirs, T0)
+    plan_one(engine, ours, T0 + MINUTE)
+    assert cells(engine) == [("cloud", "stock", "r1"), ("theirs", "stock", "r1")]

@@ -16,6 +16,7 @@ from sqlalchemy import Engine, select
 
 from catalog.facts import Fact, Note
 from catalog.words import Level
+from collectors import base
 from collectors.base import (
     AuthFailed,
     Drift,
@@ -39,6 +40,7 @@ from scheduler.poll import (
     poll,
     try_out,
 )
+from scheduler.scrub import Scrubber
 from store import schedule
 from store.engine import reading
 from store.record import Lease, LeaseLost, Result
@@ -60,6 +62,7 @@ from tests.support.feeds import (
 )
 from tests.support.stored import MINUTE, T0, machine, opened, price, rows, stock
 
+NO_SECRETS = Scrubber({})
 Logs = list[Mapping[str, Any]]
 Page = list[Fact | Note] | Exception
 
@@ -96,7 +99,14 @@ class Bench:
 
     def poll_due(self, at: datetime | None = None) -> list[Result]:
         """Claim all that is due, then poll it, one cell after the other."""
-        return [poll(self.polls, self.feed(lease), lease) for lease in self.claim(at)]
+        return [self.poll(lease) for lease in self.claim(at)]
+
+    def poll(self, lease: Lease) -> Result:
+        return poll(self.polls, self.feed(lease), lease, self.scrub(lease))
+
+    def scrub(self, lease: Lease) -> Scrubber:
+        (one,) = [one for one in self.providers if one.name == lease.provider]
+        return one.scrubber()
 
     def cells(self) -> dict[tuple[str, str], Mapping[str, Any]]:
         """(provider, place) -> the cell's row."""
@@ -146,12 +156,23 @@ def test_what_is_not_configured_or_not_served_is_off_and_asked_again_a_day_later
     assert len(one.poll_due(T0 + timedelta(days=1))) == 1
 
 
+def test_what_is_off_is_told_once_for_each_reason_and_is_no_warning(tmp_path: Path, logs: Logs) -> None:
+    no_key, not_sold = fails(NotConfigured("set KEY")), fails(NotServed("not sold here"))
+    answers = (no_key, no_key, not_sold, not_sold, WHOLE, not_sold)
+    one = bench(tmp_path, cloud(in_turn(*answers)))
+    for day in range(len(answers)):
+        assert len(one.poll_due(T0 + timedelta(days=day))) == 1
+    told = [(entry["log_level"], entry["event"], entry.get("error")) for entry in logs]
+    off = [("info", "off", "set KEY"), ("info", "off", "not sold here")]
+    assert told == [*off, ("info", "polled", None), off[1]]
+
+
 def test_refused_credentials_pause_that_provider_alone_and_are_told_once(tmp_path: Path, logs: Logs) -> None:
     refused = cloud(always(fails(AuthFailed("the key was refused"))), places=("r1", "r2", "r3", "r4", "r5"))
     other = cloud(always(WHOLE), provider="other")
     one = bench(tmp_path, refused, other)
     leases = one.claim(most=4) + one.claim(most=2)
-    results = [poll(one.polls, one.feed(lease), lease) for lease in leases]
+    results = [one.poll(lease) for lease in leases]
     assert sorted(result.status for result in results) == ["failed"] * 5 + ["ok"]
     told = [entry for entry in logs if entry["log_level"] in ("warning", "error")]
     assert [(entry["event"], entry["error"]) for entry in told] == [
@@ -167,7 +188,7 @@ def test_a_refusal_met_under_old_settings_does_not_pause_the_new_ones(tmp_path: 
     (lease,) = one.claim()
     plan(one.engine, [configured(feed, environ={"KEY": "a new one"})], T0)
     with pytest.raises(LeaseLost):
-        poll(one.polls, one.feed(lease), lease)
+        one.poll(lease)
     with reading(one.engine) as connection:
         assert connection.execute(select(PROVIDERS.c.paused)).scalar_one() is None
 
@@ -186,13 +207,27 @@ def test_throttling_pauses_the_cells_under_that_limit_until_then_and_no_others(
     other = cloud(always(WHOLE), provider="other")
     one = bench(tmp_path, shared, other)
     (lease,) = one.claim(most=1)
-    assert poll(one.polls, as_feed(shared), lease).status == "failed"
+    assert one.poll(lease).status == "failed"
     assert one.cell("r1")["paused_until"] == one.cell("r2")["paused_until"] == T0 + pause
     assert one.cell(provider="other")["paused_until"] is None
     assert len(one.poll_due(T0 + timedelta(seconds=1))) == 1, "only the other provider's"
     assert {cell.place for cell, _ in shared.asked} == {"r1"}
     assert len(one.poll_due(T0 + pause)) >= 2, "both are asked again"
     assert {cell.place for cell, _ in shared.asked} == {"r1", "r2"}
+
+
+def test_a_throttled_place_pauses_alone_where_its_limit_says_so(tmp_path: Path) -> None:
+    def script(cell: Any, _time: int) -> Says:
+        return fails(Throttled("slow down", 5 * MINUTE)) if cell.place == "r1" else WHOLE
+
+    clock = HandClock(T0)
+    places = ("r1", "r2", "r3")
+    feed = cloud(script, places=places, limit_key="shared", per_second=1.0, pauses_by_place=True, clock=clock)
+    one = bench(tmp_path, feed, clock=clock, patience=Patience(first_pause=timedelta(0)))
+    assert [result.status for result in one.poll_due()] == ["failed", "ok", "ok"]
+    assert [one.cell(place)["paused_until"] for place in places] == [T0 + 5 * MINUTE, None, None]
+    assert feed.calls == [T0 + timedelta(seconds=second) for second in range(3)], "the calls of all share the limit"
+    assert len(one.poll_due(T0 + 2 * MINUTE)) == 2
 
 
 def test_the_pause_without_a_word_from_the_provider_is_a_minute() -> None:
@@ -214,12 +249,16 @@ def test_a_throttled_call_is_asked_again_no_sooner_than_the_provider_wants(tmp_p
     assert one.cell()["paused_until"] is None
 
 
-def test_a_pause_longer_than_the_patience_is_not_waited_for(tmp_path: Path) -> None:
-    feed = cloud(always(fails(Throttled("blocked for a day", timedelta(days=1)))))
+@pytest.mark.parametrize("days", [1, 400])
+def test_a_long_pause_is_a_day_at_most_for_its_cell_and_an_hour_for_its_limit(tmp_path: Path, days: int) -> None:
+    feed = cloud(always(fails(Throttled("blocked for long", timedelta(days=days)))))
     one = bench(tmp_path, feed, patience=Patience(first_pause=timedelta(0)))
     assert [result.status for result in one.poll_due()] == ["failed"]
     assert len(feed.asked) == 1
+    assert one.cell()["due_at"] == T0 + timedelta(days=1)
+    assert one.cell()["paused_until"] == T0 + timedelta(hours=1)
     assert one.poll_due(T0 + timedelta(hours=23)) == []
+    assert len(one.poll_due(T0 + timedelta(days=1))) == 1
 
 
 @pytest.mark.parametrize(("failures", "status", "asked"), [(1, "ok", 2), (2, "ok", 3), (3, "failed", 3)])
@@ -238,10 +277,10 @@ def test_only_what_may_pass_is_asked_again_within_a_poll(tmp_path: Path, error: 
     one = bench(tmp_path, feed)
     (lease,) = one.claim()
     if isinstance(error, ProviderError):
-        poll(one.polls, as_feed(feed), lease)
+        one.poll(lease)
     else:
         with pytest.raises(type(error)):
-            poll(one.polls, as_feed(feed), lease)
+            one.poll(lease)
     assert len(feed.asked) == 1
 
 
@@ -281,7 +320,8 @@ def test_a_success_ends_the_growth_of_the_pauses(tmp_path: Path) -> None:
 def test_an_answer_that_is_not_as_learnt_is_not_stored_and_its_page_is_kept(
     tmp_path: Path, while_fetching: bool
 ) -> None:
-    odd = fails(Drift("no `Items`")) if while_fetching else Unreadable(Drift("no `Items`"), b'{"Odd": 1}')
+    page = base.Page("r1 2", b'{"Odd": 1}', T0)
+    odd = fails(Drift("no `Items`", page)) if while_fetching else Unreadable(Drift("no `Items`"), page.body)
     one = bench(tmp_path, cloud(in_turn(WHOLE, odd)))
     one.poll_due()
     before = known(one.engine)
@@ -289,7 +329,7 @@ def test_an_answer_that_is_not_as_learnt_is_not_stored_and_its_page_is_kept(
     assert known(one.engine) == before
     with reading(one.engine) as connection:
         kept = [(row.page, row.error, row.body) for row in connection.execute(select(DRIFTS))]
-    assert kept == ([] if while_fetching else [("r1 2", "no `Items`", b'{"Odd": 1}')])
+    assert kept == [("r1 2", "no `Items`", b'{"Odd": 1}')]
 
 
 def test_unchanged_confirms_the_cell_as_it_stands(tmp_path: Path) -> None:
@@ -363,8 +403,8 @@ def test_a_fault_of_our_own_is_recorded_as_one_and_changes_nothing_known(tmp_pat
     before = known(one.engine)
     (lease,) = one.claim(T0 + 2 * MINUTE)
     with pytest.raises(KeyError) as caught:
-        poll(one.polls, one.feed(lease), lease)
-    result = broken(one.polls, lease, caught.value)
+        one.poll(lease)
+    result = broken(one.polls, lease, caught.value, NO_SECRETS)
     assert result.status == "failed"
     assert result.error == "a fault of this program, not of the provider: KeyError: 'gpus'"
     assert known(one.engine) == before
@@ -374,16 +414,74 @@ def test_a_fault_of_our_own_is_recorded_as_one_and_changes_nothing_known(tmp_pat
     assert [entry["event"] for entry in logs if entry["log_level"] == "error"] == ["poll broke"]
 
 
-def test_logs_hold_no_credential(tmp_path: Path, logs: Logs) -> None:
-    secret = "S3cr3t-that-must-show-nowhere"
-    errors = [AuthFailed("refused"), Throttled("slow"), Unavailable("down"), Drift("odd"), NotConfigured("no key")]
-    feed = cloud(always(WHOLE), places=tuple("abcde"))
-    feed.script = lambda cell, _time: fails(errors["abcde".index(cell.place)])
-    one = Bench(opened(tmp_path), [configured(feed, environ={"CLOUD_KEY": secret})])
-    assert len(one.poll_due()) == 5
-    assert logs
-    assert secret not in repr(logs)
-    assert secret not in repr([rows(one.engine, table) for table in ("cells", "providers", "syncs")])
+SECRET = "S3cr3t-that/must show+nowhere"
+ECHO = f"no such key {SECRET}\x1b[2J"
+SHOWN = r"no such key ***\x1b[2J"
+
+
+def echoing(folder: Path, *answers: Says | Unreadable) -> Bench:
+    """A provider that repeats its credentials, one answer for each of its places."""
+    feed = cloud(lambda cell, _time: answers["abcdef".index(cell.place)], places=tuple("abcdef"[: len(answers)]))
+    return Bench(opened(folder), [configured(feed, environ={"CLOUD_KEY": SECRET})])
+
+
+def everything(one: Bench) -> str:
+    """All that is kept, pages included."""
+    with reading(one.engine) as connection:
+        tables = connection.exec_driver_sql("SELECT name FROM sqlite_master WHERE type = 'table'").scalars().all()
+    assert len(tables) > 10
+    return repr([rows(one.engine, table) for table in tables])
+
+
+def test_no_credential_that_a_provider_echoes_is_logged_or_kept(tmp_path: Path, logs: Logs) -> None:
+    kinds = [AuthFailed, Throttled, Unavailable, NotConfigured, NotServed]
+    one = echoing(tmp_path, *(fails(kind(ECHO)) for kind in kinds), fails(Drift(ECHO, base.Page(SECRET, b"{}", T0))))
+    assert {result.error for result in one.poll_due()} == {SHOWN}
+    assert len([entry for entry in logs if entry.get("error") == SHOWN]) == len(kinds) + 1
+    for kept in (repr(logs), everything(one)):
+        assert SHOWN.replace("\\", "\\\\") in kept
+        assert SECRET not in kept
+        assert "\\x1b" not in kept.replace("\\\\x1b", "")
+
+
+def test_no_credential_is_in_a_page_that_is_kept(tmp_path: Path) -> None:
+    one = echoing(tmp_path, Unreadable(Drift(f"no `Items` in {SECRET}"), json.dumps({"key": SECRET}).encode()))
+    one.poll_due()
+    (kept,) = rows(one.engine, "drifts")
+    assert (kept["body"], kept["error"]) == (b'{"key": "***"}', "no `Items` in ***")
+    assert SECRET not in everything(one)
+
+
+def test_no_credential_is_in_the_notes_of_an_answer_or_in_what_it_lacks(tmp_path: Path) -> None:
+    answer = says(machine(), Note("unknown_word", ECHO), missing=f"page {SECRET}", skipped={SECRET: 1})
+    one = echoing(tmp_path, answer)
+    assert one.poll_due() == [Result("partial", 1, 2, "page ***")]
+    assert {(row["kind"], row["value"]) for row in rows(one.engine, "notes")} == {
+        ("unknown_word", SHOWN),
+        ("skipped", "***"),
+    }
+    assert SECRET not in everything(one)
+
+
+def test_no_credential_is_in_a_fault_of_our_own_or_its_traceback(tmp_path: Path, logs: Logs) -> None:
+    one = echoing(tmp_path, Unreadable(KeyError(SECRET)))
+    (lease,) = one.claim()
+    with pytest.raises(KeyError) as caught:
+        one.poll(lease)
+    result = broken(one.polls, lease, caught.value, one.scrub(lease))
+    assert result.error == "a fault of this program, not of the provider: KeyError: '***'"
+    (entry,) = logs
+    assert "Traceback" in entry["exception"]
+    assert "KeyError: '***'" in entry["exception"]
+    assert SECRET not in everything(one) + repr(logs)
+
+
+def test_no_credential_is_in_what_trying_out_a_feed_met(tmp_path: Path) -> None:
+    one = echoing(tmp_path, fails(Throttled(ECHO, MINUTE)))
+    (provider,) = one.providers
+    met = try_out(one.polls, provider.feeds()["stock"], ["a"], provider.scrubber())
+    assert isinstance(met, Throttled)
+    assert (str(met), met.retry_after) == (SHOWN, MINUTE)
 
 
 def test_a_poll_that_went_on_for_too_long_fails_before_its_lease_ends(tmp_path: Path) -> None:
@@ -410,12 +508,12 @@ def test_what_another_worker_fetched_meanwhile_stands(tmp_path: Path) -> None:
     def overtaken(_cell: Any) -> None:
         feed.before = lambda _cell: None
         (new,) = one.claim(T0 + LEASE)
-        assert poll(one.polls, one.feed(new), new).status == "ok"
+        assert one.poll(new).status == "ok"
 
     (old,) = one.claim()
     feed.before = overtaken
     with pytest.raises(LeaseLost):
-        poll(one.polls, one.feed(old), old)
+        one.poll(old)
     assert [row["level"] for row in rows(one.engine, "stocks")] == ["in_stock"]
     assert len(rows(one.engine, "syncs")) == 1
 
@@ -430,7 +528,7 @@ def test_what_was_fetched_under_old_settings_is_not_recorded(tmp_path: Path) -> 
 
     feed.before = changed
     with pytest.raises(LeaseLost):
-        poll(one.polls, one.feed(lease), lease)
+        one.poll(lease)
     assert known(one.engine)["machines"] == []
     assert len(one.claim()) == 1, "asked anew at once"
 
@@ -444,7 +542,7 @@ def test_pages_never_go_out_faster_than_the_limit_over_threads_and_feeds_that_sh
     one = bench(tmp_path, first, second)
     polls = Polls(one.engine, clocks, clocks.sleep, AT_ONCE)
     with ThreadPoolExecutor(6) as pool:
-        results = list(pool.map(lambda lease: poll(polls, one.feed(lease), lease), one.claim()))
+        results = list(pool.map(lambda lease: poll(polls, one.feed(lease), lease, NO_SECRETS), one.claim()))
     assert [result.status for result in results] == ["ok"] * 31
     calls = sorted(first.calls + second.calls)
     assert len(calls) == 32
@@ -467,16 +565,57 @@ def test_a_cell_whose_slot_is_far_goes_back_and_others_go_first(tmp_path: Path) 
 
 
 def test_a_near_slot_is_waited_for(tmp_path: Path) -> None:
-    feed = cloud(always(WHOLE), limit_key="slow", per_second=0.1)
-    one = bench(tmp_path, feed)
+    clock = HandClock(T0)
+    feed = cloud(always(WHOLE), limit_key="slow", per_second=0.1, clock=clock)
+    one = bench(tmp_path, feed, clock=clock)
     schedule.reserve(one.engine, "slow", 0.1, T0, LIMIT_PATIENCE)
     assert [result.status for result in one.poll_due()] == ["ok"]
-    assert feed.calls == [T0 + timedelta(seconds=10)], "the time that the fetch is told, and signs with"
+    assert feed.calls == [T0 + timedelta(seconds=10)]
 
 
-def test_a_one_page_answer_under_the_slowest_limit_is_recorded(tmp_path: Path) -> None:
-    one = bench(tmp_path, cloud(always(WHOLE), limit_key="slow", per_second=1 / 60))
+@pytest.mark.parametrize("pages", [1, 3])
+def test_a_poll_takes_a_slot_for_each_call_and_none_after_the_last(tmp_path: Path, pages: int) -> None:
+    clock = HandClock(T0)
+    whole = Says([[machine(f"m{number}")] for number in range(pages)])
+    feed = cloud(always(whole), limit_key="slow", per_second=1 / 60, clock=clock)
+    one = bench(tmp_path, feed, clock=clock)
+    assert one.poll_due() == [Result("ok", pages)]
+    assert feed.calls == [T0 + number * MINUTE for number in range(pages)]
+    assert clock.now == feed.calls[-1], "nobody waits for a call that is not made"
+    next_at = schedule.reserve(one.engine, "slow", 1 / 60, clock.now, timedelta(days=1))
+    assert next_at == T0 + pages * MINUTE, "the slot after the last call is free"
+
+
+def test_calls_that_make_one_page_are_each_under_the_limit(tmp_path: Path) -> None:
+    clock = HandClock(T0)
+    feed = cloud(always(WHOLE), limit_key="slow", per_second=0.1, before=lambda _cell: base.calling(), clock=clock)
+    one = bench(tmp_path, feed, clock=clock)
     assert [result.status for result in one.poll_due()] == ["ok"]
+    assert feed.calls == [T0 + timedelta(seconds=10)], "the second of two calls"
+
+
+def test_a_later_call_waits_longer_than_the_first_and_its_poll_is_recorded(tmp_path: Path) -> None:
+    one = bench(tmp_path, cloud(always(Says([[machine("m1")], [machine("m2")]])), limit_key="s", per_second=1 / 300))
+    assert one.poll_due() == [Result("ok", 2)]
+    assert one.clock.slept == [300.0]
+
+
+def test_a_later_call_that_would_come_after_the_polls_end_fails_it_at_once(tmp_path: Path) -> None:
+    one = bench(tmp_path, cloud(always(Says([[machine("m1")], [machine("m2")]])), limit_key="s", per_second=1 / 600))
+    assert one.poll_due() == [Result("failed", error="no whole answer within 8 minutes")]
+    assert one.clock.slept == []
+
+
+def test_a_second_attempt_without_a_near_slot_does_not_hide_that_the_first_failed(tmp_path: Path) -> None:
+    one = bench(tmp_path, cloud(always(fails(Unavailable("HTTP 500"))), limit_key="s", per_second=1 / 600))
+    assert [result.status for result in one.poll_due()] == ["failed"]
+    assert one.cell()["failures"] == 1
+
+
+def test_a_whole_answer_that_was_long_in_coming_is_recorded(tmp_path: Path) -> None:
+    clock = HandClock(T0)
+    one = bench(tmp_path, cloud(always(WHOLE), before=lambda _cell: clock.sleep(540)), clock=clock)
+    assert one.poll_due() == [Result("ok", 3)]
 
 
 def runs(one: Bench, span: timedelta, step_back: Mapping[int, timedelta]) -> list[datetime]:
@@ -533,10 +672,19 @@ def test_jitter_only_makes_later(tmp_path: Path) -> None:
 def test_trying_out_a_feed_asks_one_page_and_records_nothing(tmp_path: Path) -> None:
     feed = cloud(always(Says([[machine()], Unavailable("page 2 is never asked for")])))
     one = bench(tmp_path, feed)
-    assert try_out(one.polls, as_feed(feed), ["r1"]) is None
+    assert try_out(one.polls, as_feed(feed), ["r1"], NO_SECRETS) is None
     assert known(one.engine)["machines"] == []
     refused = AuthFailed("refused")
-    assert try_out(one.polls, as_feed(cloud(always(fails(refused)))), ["r1"]) is refused
-    assert try_out(one.polls, as_feed(cloud(always(fails(Unchanged())))), ["r1"]) is None
-    nowhere = try_out(one.polls, as_feed(cloud(always(WHOLE), places=None)), [])
+    assert try_out(one.polls, as_feed(cloud(always(fails(refused)))), ["r1"], NO_SECRETS) is refused
+    assert try_out(one.polls, as_feed(cloud(always(fails(Unchanged())))), ["r1"], NO_SECRETS) is None
+    slow = as_feed(cloud(always(WHOLE), limit_key="slow", per_second=0.1))
+    assert try_out(one.polls, slow, ["r1"], NO_SECRETS) is None
+    assert try_out(one.polls, slow, ["r1"], NO_SECRETS) is None
+    assert one.clock.slept == [10.0], "its calls are under the limit like any other's"
+    far = as_feed(cloud(always(WHOLE), limit_key="far", per_second=1 / 600))
+    assert try_out(one.polls, far, ["r1"], NO_SECRETS) is None
+    busy = try_out(one.polls, far, ["r1"], NO_SECRETS)
+    assert isinstance(busy, Throttled)
+    assert "the next call may go out at 12:10:10" in str(busy)
+    nowhere = try_out(one.polls, as_feed(cloud(always(WHOLE), places=None)), [], NO_SECRETS)
     assert isinstance(nowhere, NotConfigured)

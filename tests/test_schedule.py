@@ -7,13 +7,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sqlalchemy import Engine
+from sqlalchemy import Engine, event
 
 from catalog.facts import Note, Region
-from store import record, schedule
+from store import planning, record, schedule
 from store.engine import open_engine
-from store.record import Answer, Lease, LeaseLost
-from store.schedule import PlannedCell
+from store.offers import revisions
+from store.planning import PlannedCell
+from store.record import Answer, Lease, LeaseLost, Result
+from store.status import provider_statuses
+from store.times import micros
 from tests.support.stored import (
     LEASE,
     MINUTE,
@@ -25,6 +28,7 @@ from tests.support.stored import (
     plan,
     planned_cell,
     planned_provider,
+    price,
     rows,
     stock,
 )
@@ -168,13 +172,64 @@ def test_changed_settings_ask_everything_anew(tmp_path: Path) -> None:
     assert [(lease.feed, dict(lease.memo)) for lease in leases] == [("stock", {}), ("prices", {})]
 
 
+TEN_IN_YUAN = [fact for n in range(10) for fact in (machine(f"m{n}"), price(f"m{n}", currency="CNY"), stock(f"m{n}"))]
+
+
+def test_nothing_of_another_site_is_shown_and_a_smaller_first_answer_is_no_shrink(tmp_path: Path) -> None:
+    polled = Cloud(tmp_path)
+    cells = [planned_cell("stock"), planned_cell("prices", place="")]
+    planning.plan(polled.engine, planned_provider(site="cn", fingerprint="cn"), cells, at(0))
+    polled.told(at(0), *TEN_IN_YUAN)
+    polled.told(at(0), *TEN_IN_YUAN, feed="prices", place="")
+    assert all(offer.confirmed(at(0)) for offer in polled.offers().values())
+    before = revisions(polled.engine)
+    planning.plan(polled.engine, planned_provider(site="intl", fingerprint="intl"), cells, at(1))
+    assert polled.offers() == {}
+    assert all(revision > before[one] for one, revision in revisions(polled.engine).items())
+    (shown,) = provider_statuses(polled.engine, at(1))
+    assert [(feed.last_success, feed.offers) for feed in shown.feeds] == [(None, 0)] * 2
+    three = [fact for n in (1, 2, 3) for fact in (machine(f"m{n}"), price(f"m{n}"), stock(f"m{n}"))]
+    assert polled.told(at(1), *three) == Result("ok", 9)
+    offers = polled.offers()
+    assert {name for _, name, _ in offers} == {"m1", "m2", "m3"}, "m0 is not confirmed in yuan, nor there at all"
+    assert {offer.price.currency for offer in offers.values() if offer.price} == {"USD"}
+    assert {offer.place.site for offer in offers.values()} == {"intl"}
+
+
+def test_other_changed_settings_keep_what_was_said_but_measure_no_shrink_by_it(tmp_path: Path) -> None:
+    polled = Cloud(tmp_path, planned_cell("stock"))
+    polled.told(at(0), *TEN_IN_YUAN)
+    assert polled.told(at(1), *TEN_IN_YUAN[:3]).status == "suspicious"
+    plan(polled.engine, planned_cell("stock"), now=at(2), fingerprint="another key")
+    known = cell(polled.engine)
+    assert (known["held"], known["facts"], known["offers"], known["seen_at"]) == (None, 0, 0, at(0))
+    assert len(polled.offers()) == 10
+    assert polled.told(at(2), *TEN_IN_YUAN[:6]) == Result("ok", 6)
+
+
+def test_a_provider_that_comes_back_under_the_same_settings_goes_on_where_it_was(tmp_path: Path) -> None:
+    polled = Cloud(tmp_path, planned_cell("stock"))
+    polled.told(at(0), stock(), memo={"etag": "x"})
+    schedule.pause_provider(polled.engine, "cloud", "refused")
+    before = cell(polled.engine)
+    planning.forget_providers(polled.engine, but=[])
+    forgotten = cell(polled.engine)
+    assert forgotten["revision"] > before["revision"]
+    assert plan(polled.engine, planned_cell("stock"), now=at(0.5)) == 0
+    after = cell(polled.engine)
+    assert after["revision"] > forgotten["revision"]
+    assert {**after, "revision": 0} == {**before, "revision": 0}
+    (shown,) = provider_statuses(polled.engine, at(1))
+    assert shown.paused == "refused"
+
+
 def test_forgotten_providers_are_not_polled(tmp_path: Path) -> None:
     engine = opened(tmp_path)
     plan(engine, planned_cell("stock"))
     plan(engine, planned_cell("prices", provider="other"), name="other")
-    schedule.forget_providers(engine, but=["other"])
+    planning.forget_providers(engine, but=["other"])
     assert claimed(engine, at(1)) == ["prices"]
-    assert [row["name"] for row in rows(engine, "providers")] == ["other"]
+    assert [one.name for one in provider_statuses(engine, at(1))] == ["other"]
 
 
 # --- claim
@@ -275,7 +330,7 @@ def test_a_claim_of_one_provider_or_of_some_cells_takes_no_others(tmp_path: Path
 def test_cells_that_share_a_limit_pause_together_and_no_others(tmp_path: Path) -> None:
     engine = opened(tmp_path)
     plan(engine, planned_cell("stock"), planned_cell("prices"), planned_cell("spot", limit_key="else"))
-    schedule.pause_limit(engine, "cloud", at(5))
+    assert schedule.pause_limit(engine, "cloud", 5 * MINUTE, at(0)) == at(5)
     assert claimed(engine, at(1)) == ["spot"]
     assert claimed(engine, at(5)) == ["stock", "prices"]
 
@@ -283,8 +338,8 @@ def test_cells_that_share_a_limit_pause_together_and_no_others(tmp_path: Path) -
 def test_a_shorter_pause_does_not_end_a_longer_one(tmp_path: Path) -> None:
     engine = opened(tmp_path)
     plan(engine, planned_cell("stock"))
-    schedule.pause_limit(engine, "cloud", at(60))
-    schedule.pause_limit(engine, "cloud", at(1))
+    schedule.pause_limit(engine, "cloud", 60 * MINUTE, at(0))
+    schedule.pause_limit(engine, "cloud", MINUTE, at(0))
     assert claimed(engine, at(2)) == []
     assert claimed(engine, at(60)) == ["stock"]
 
@@ -293,7 +348,7 @@ def test_making_due_wakes_a_refused_provider_but_not_a_throttled_limit(tmp_path:
     polled = Cloud(tmp_path, planned_cell("stock"), planned_cell("prices", limit_key="slow"))
     polled.told(at(0), stock())
     schedule.pause_provider(polled.engine, "cloud", "refused")
-    schedule.pause_limit(polled.engine, "slow", at(5))
+    schedule.pause_limit(polled.engine, "slow", 5 * MINUTE, at(0))
     assert len(schedule.make_due(polled.engine, at(0.1), ["cloud"])) == 2
     assert claimed(polled.engine, at(0.1)) == ["stock"]
 
@@ -345,6 +400,18 @@ def test_slots_are_spaced_however_many_workers_ask(tmp_path: Path, per_second: f
     assert slots == [T0 + number * apart for number in range(25 * THREADS)]
 
 
+def test_a_first_call_that_meets_anothers_first_call_takes_the_slot_after_it(tmp_path: Path) -> None:
+    engine = opened(tmp_path)
+
+    @event.listens_for(engine, "before_cursor_execute")
+    def another_comes_first(_connection: Any, cursor: Any, statement: str, *_rest: Any) -> None:
+        if statement.startswith("INSERT INTO limits"):
+            cursor.execute("INSERT INTO limits (key, next_at) VALUES ('key', ?)", (micros(at(1)),))
+
+    assert schedule.reserve(engine, "key", 1 / 60, T0, PATIENCE) == at(1)
+    assert rows(engine, "limits") == [{"key": "key", "next_at": micros(at(1))}], "told, but not taken"
+
+
 def test_a_slot_out_of_patience_is_told_but_not_taken(tmp_path: Path) -> None:
     engine = opened(tmp_path)
     assert schedule.reserve(engine, "key", 1 / 60, T0, PATIENCE) == T0
@@ -360,6 +427,32 @@ def test_limits_are_apart_and_an_idle_one_saves_nothing_up(tmp_path: Path) -> No
     assert schedule.reserve(engine, "one", 1, at(60), PATIENCE) == at(60) + timedelta(seconds=1)
 
 
+def test_a_slot_further_ahead_than_any_pause_is_that_of_a_clock_since_set_back(tmp_path: Path) -> None:
+    engine = opened(tmp_path)
+    schedule.reserve(engine, "key", 1, at(0) + timedelta(days=9), PATIENCE)
+    assert schedule.reserve(engine, "key", 1, at(0), PATIENCE) == at(0)
+    assert schedule.reserve(engine, "key", 1, at(0), PATIENCE) == at(0) + timedelta(seconds=1)
+
+
+def test_the_longest_pause_is_kept_to_its_end_and_no_pause_is_longer(tmp_path: Path) -> None:
+    engine = opened(tmp_path)
+    plan(engine, planned_cell("stock"))
+    schedule.reserve(engine, "cloud", 1, at(0), PATIENCE)
+    assert schedule.pause_limit(engine, "cloud", timedelta(days=1), at(0)) == at(60)
+    assert schedule.reserve(engine, "cloud", 1, at(0), PATIENCE) == at(60), "the calls of polls under way"
+    assert claimed(engine, at(59)) == []
+    assert claimed(engine, at(60)) == ["stock"]
+
+
+def test_a_pause_of_a_clock_since_set_back_holds_nothing_up_and_hides_no_pause_of_now(tmp_path: Path) -> None:
+    engine = opened(tmp_path)
+    plan(engine, planned_cell("stock"), planned_cell("prices", limit_key="else"))
+    for key in ("cloud", "else"):
+        schedule.pause_limit(engine, key, MINUTE, at(0) + timedelta(days=9))
+    schedule.pause_limit(engine, "else", MINUTE, at(0))
+    assert claimed(engine, at(0)) == ["stock"]
+
+
 # --- regions
 
 
@@ -367,8 +460,8 @@ def test_known_regions_are_those_that_may_be_used_as_far_as_is_known(tmp_path: P
     polled = Cloud(tmp_path, planned_cell("places", place=""))
     named = {"r-off": False, "r-on": True, "r-unknown": None}
     polled.told(at(0), *(Region(region=name, enabled=on) for name, on in named.items()), feed="places", place="")
-    assert schedule.known_regions(polled.engine, "cloud") == ["r-on", "r-unknown"]
-    assert schedule.known_regions(polled.engine, "other") == []
+    assert planning.known_regions(polled.engine, "cloud") == ["r-on", "r-unknown"]
+    assert planning.known_regions(polled.engine, "other") == []
 
 
 def test_old_polls_are_forgotten_and_young_ones_kept(tmp_path: Path) -> None:
@@ -382,7 +475,7 @@ def test_old_polls_are_forgotten_and_young_ones_kept(tmp_path: Path) -> None:
 def test_a_provider_is_kept_as_it_is_configured(tmp_path: Path) -> None:
     engine = opened(tmp_path)
     off = {"stock": "set GPUFARE_PROVIDERS__CLOUD__SITE"}
-    schedule.plan(engine, planned_provider(site="cn", off=off, evidence=["reported", "listed"]), [], T0)
+    planning.plan(engine, planned_provider(site="cn", off=off, evidence=["reported", "listed"]), [], T0)
     (row,) = rows(engine, "providers")
     assert (row["name"], row["site"], row["evidence"], row["paused"]) == ("cloud", "cn", "reported,listed", None)
     assert row["off"] == '{"stock": "set GPUFARE_PROVIDERS__CLOUD__SITE"}'

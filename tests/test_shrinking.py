@@ -7,6 +7,7 @@ import pytest
 
 from catalog.words import Level
 from store.record import Result
+from store.status import provider_statuses
 from tests.support.stored import (
     MINUTE,
     T0,
@@ -45,7 +46,8 @@ def test_a_suspicious_answer_says_what_is_strange_and_keeps_no_memo(tmp_path: Pa
     polled = cloud(tmp_path)
     polled.told(at(0), *TEN, memo={"etag": "a"})
     result = polled.told(at(1), TEN[0], memo={"etag": "b"})
-    assert result.error == "named 1 where 10 were named before; held back until a second answer says the same"
+    since = "held back since 2026-11-30 12:01 UTC until a second answer says the same"
+    assert result.error == f"named 1 where 10 were named before; {since}"
     assert polled.claimed(at(2)).memo == {"etag": "a"}
 
 
@@ -104,3 +106,38 @@ def test_a_whole_answer_of_the_old_size_clears_a_pending_shrink(tmp_path: Path, 
         polled.unchanged(at(2))
     assert polled.told(at(3), *TEN[:3]).status == "suspicious"
     assert levels(polled) == ["in_stock"] * 10
+
+
+@pytest.mark.parametrize(("every", "waits"), [(1, 24 * 60 + 1), (24 * 60, 48 * 60)])
+@pytest.mark.parametrize("left", [0, 3])
+def test_a_held_answer_confirms_nothing_after_a_day_without_any_beyond_the_interval(
+    tmp_path: Path, every: int, waits: int, left: int
+) -> None:
+    for minutes, status in ((waits, "ok"), (waits + 1, "suspicious")):
+        folder = tmp_path / status
+        folder.mkdir()
+        polled = Cloud(folder, planned_cell("stock", every=every * MINUTE))
+        polled.told(at(0), *TEN)
+        polled.told(at(1), *TEN[:left])
+        polled.failed(at(2))
+        assert polled.told(at(1 + minutes), *TEN[:left]).status == status
+        again = polled.told(at(2 + minutes), *TEN[:left])
+        assert again.status == "ok", "what was held anew is confirmed by the next"
+
+
+def test_a_feed_says_since_when_an_answer_is_held_back_also_after_a_failure(tmp_path: Path) -> None:
+    polled = cloud(tmp_path)
+    polled.told(at(0), *TEN)
+    since = "held back since 2026-11-30 12:01 UTC until a second answer says the same"
+    polled.told(at(1))
+    assert reason(polled) == f"named 0 where 10 were named before; {since}"
+    polled.failed(at(2))
+    assert reason(polled) == f"timed out; an answer that named far less is {since}"
+    polled.told(at(3), *TEN)
+    assert reason(polled) is None
+
+
+def reason(polled: Cloud) -> str | None:
+    (provider,) = provider_statuses(polled.engine, at(4))
+    (feed,) = provider.feeds
+    return feed.reason

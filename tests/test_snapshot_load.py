@@ -1,16 +1,17 @@
 """The bundled snapshot in the database: prices with their dates, never stock, never fresh, never polled."""
 
+import importlib.metadata
 from datetime import UTC, datetime, timedelta
 from fractions import Fraction
 from pathlib import Path
 
 import pytest
-from sqlalchemy import Engine, update
+from sqlalchemy import Engine, select, update
 
 from catalog.money import nanos_text
 from catalog.snapshot_data import snapshot_rows
 from catalog.words import Evidence, Level
-from store import schedule, snapshot
+from store import planning, schedule, snapshot
 from store.engine import writing
 from store.offers import load, revisions
 from store.snapshot import load_bundled
@@ -64,6 +65,20 @@ def test_it_is_loaded_once(loaded: Engine) -> None:
     assert revisions(loaded) == before
 
 
+def test_another_version_of_the_program_reads_it_anew(loaded: Engine) -> None:
+    with writing(loaded) as connection:
+        flag = connection.execute(select(FLAGS.c.value).where(FLAGS.c.name == snapshot.FLAG)).scalar_one()
+        version, digest = flag.split(" ")
+        assert version == importlib.metadata.version("gpufare")
+        older = update(FLAGS).where(FLAGS.c.name == snapshot.FLAG).values(value=f"0.0.1 {digest}")
+        connection.execute(older)
+    assert load_bundled(loaded) > 1000
+
+
+def test_it_states_nothing_that_the_table_of_accelerators_says(loaded: Engine) -> None:
+    assert {row["nvlink"] for row in rows(loaded, "machines")} == {None}
+
+
 def test_it_is_never_polled_nor_made_due(loaded: Engine) -> None:
     assert schedule.claim(loaded, T0 + timedelta(days=99), LEASE, 10) == []
     assert schedule.make_due(loaded, T0) == []
@@ -74,7 +89,7 @@ def test_planning_its_providers_leaves_it_alone(loaded: Engine) -> None:
     before = len(rows(loaded, "prices"))
     plan(loaded, planned_cell("stock", provider="aws", place="us-east-1"), name="aws")
     plan(loaded, name="aws", fingerprint="two")
-    schedule.forget_providers(loaded, but=[])
+    planning.forget_providers(loaded, but=[])
     assert len(rows(loaded, "prices")) == before
     assert len(load(loaded, AWS)) > 50
 

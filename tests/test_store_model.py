@@ -10,7 +10,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from catalog.facts import Fact
 from catalog.words import Level
-from store.record import WITHDRAWN_AFTER
+from store.settle import WITHDRAWN_AFTER
 from tests.support.stored import (
     LEASE,
     MINUTE,

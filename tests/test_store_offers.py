@@ -9,7 +9,7 @@ import pytest
 
 from catalog.facts import Fact, Region, Zone
 from catalog.words import Evidence, Hosting, Level, Purchase
-from store import record, schedule, snapshot
+from store import planning, record, schedule, snapshot
 from store.engine import open_engine
 from store.offers import load, revisions, shelves_of
 from tests.support.stored import (
@@ -107,7 +107,7 @@ def test_a_spot_feed_that_fails_leaves_the_old_spot_price_with_its_age(tmp_path:
 
 def test_a_place_is_what_we_know_of_it_else_what_the_provider_says(tmp_path: Path) -> None:
     polled = Cloud(tmp_path, planned_cell("stock", place=""), planned_cell("stock", place="r2"))
-    schedule.plan(polled.engine, planned_provider(site="cn"), [planned_cell("stock", place="")], T0)
+    planning.plan(polled.engine, planned_provider(site="cn"), [planned_cell("stock", place="")], T0)
     polled.told(at(0), Region(region="r1", name="Nanjing", country="CN"), machine(), place="")
     (offer,) = polled.offers().values()
     place = offer.place
@@ -140,6 +140,27 @@ def test_a_machine_gone_from_a_list_of_the_region_is_gone(tmp_path: Path) -> Non
     assert {key[1] for key in polled.offers()} == {"m1", "m2"}
     polled.told(at(2), machine("m1"), feed="machines")
     assert {key[1] for key in polled.offers()} == {"m1"}
+
+
+@pytest.mark.parametrize("parts", [("",), ("a", "b")])
+def test_a_machine_that_machines_dropped_is_gone_until_stock_names_it_anew(
+    tmp_path: Path, parts: tuple[str, ...]
+) -> None:
+    cells = [planned_cell("machines", part=part) for part in parts]
+    polled = Cloud(tmp_path, *cells, planned_cell("stock"))
+    both = (machine("m1"), stock("m1"), machine("m2"), stock("m2"))
+    for part in parts:
+        polled.told(at(0), machine("m1"), machine("m2"), feed="machines", part=part)
+    polled.told(at(1), *both)
+    assert {key[1] for key in polled.offers()} == {"m1", "m2"}
+    for part in parts:
+        assert {key[1] for key in polled.offers()} == {"m1", "m2"}, "not all of the list was read anew"
+        polled.told(at(2), machine("m1"), feed="machines", part=part)
+    assert {key[1] for key in polled.offers()} == {"m1"}
+    polled.failed(at(3))
+    assert {key[1] for key in polled.offers()} == {"m1"}
+    polled.told(at(4), *both)
+    assert {key[1] for key in polled.offers()} == {"m1", "m2"}
 
 
 def test_a_region_gone_from_a_list_of_the_whole_provider_is_gone(tmp_path: Path) -> None:
@@ -288,7 +309,7 @@ def test_the_snapshot_steps_back_for_what_was_polled(tmp_path: Path, feed: str) 
     engine, region = polled.engine, ("aws", "us-east-1")
     bundled = {offer.machine.instance_type for offer in load(engine, region)}
     assert len(bundled) > 50
-    schedule.plan(engine, planned_provider("aws"), [planned_cell(feed, provider="aws", place="us-east-1")], T0)
+    planning.plan(engine, planned_provider("aws"), [planned_cell(feed, provider="aws", place="us-east-1")], T0)
     (lease,) = [one for one in schedule.claim(engine, T0, LEASE, 10) if one.provider == "aws"]
     said = machine("g4dn.xlarge", region="us-east-1", purchases=frozenset())
     record.record(engine, lease, record.Answer([said]), T0, T0)

@@ -181,7 +181,7 @@ def test_each_outcome_of_a_poll_is_told(one: Pass) -> None:
     found = again.run(cloud)
     assert found["cloud", "stock", "half"] == Result("partial", 1, 0, "the second page")
     assert found["cloud", "stock", "shrunk"].status == "suspicious"
-    assert found["cloud", "stock", "broken"].error == "a fault of this program: KeyError: 'gpus'"
+    assert found["cloud", "stock", "broken"].error == "a fault of this program, not of the provider: KeyError: 'gpus'"
     assert {row["status"] for row in rows(one.engine, "syncs")} == {"ok", "partial", "suspicious", "failed"}
 
 
@@ -193,7 +193,9 @@ def test_a_far_limit_is_given_up_after_30_s_and_the_other_cells_go_on(one: Pass)
     assert [found["quick", "stock", place].status for place in ("r1", "r2", "r3")] == ["ok"] * 3
     given_up = found["cloud", "stock", "r1"]
     assert given_up.status == "failed"
-    assert "waited 30 s for a rate limit" in (given_up.error or "")
+    assert given_up.error == (
+        "not polled in this pass: waited 30 s for its rate limit, under which the next call may go out at 12:16:40 UTC"
+    )
     assert slow.asked == []
     assert timedelta(seconds=30) <= one.clock.now - T0 <= timedelta(seconds=31)
     assert timedelta(seconds=30) == OTHERS_PATIENCE
@@ -212,6 +214,31 @@ def test_a_limit_that_a_provider_paused_is_not_overrun(one: Pass) -> None:
     assert {result.status for result in found.values()} == {"failed"}
     assert len(found) == 9
     assert len(feed.asked) <= 4, "only those that were under way together"
+
+
+def test_a_pass_says_until_when_a_provider_asked_for_a_pause(one: Pass) -> None:
+    cloud = configured(ScriptedFeed(script=whole, limit_key="shared"))
+    plan(one.engine, [cloud], T0)
+    schedule.pause_limit(one.engine, "shared", 40 * MINUTE, T0)
+    (result,) = one.run(cloud).values()
+    assert result.error == (
+        "not polled in this pass: waited 30 s for the pause that its provider asked for, until 12:40:00 UTC"
+    )
+
+
+def test_after_a_clock_was_set_back_by_days_a_pass_polls_everything_and_its_times_are_right(one: Pass) -> None:
+    feed = ScriptedFeed(script=whole, places=("r1", "r2", "r3"), limit_key="shared", per_second=1.0)
+    cloud = configured(feed)
+    wrong = T0 + timedelta(days=9)
+    assert set(Pass(one.engine, Busy(wrong)).statuses(cloud).values()) == {"ok"}
+    schedule.make_due(one.engine, wrong + MINUTE)
+    schedule.pause_limit(one.engine, "shared", MINUTE, wrong)
+    assert len(schedule.claim(one.engine, wrong + MINUTE, LEASE, 1)) == 1, "by a worker that was killed"
+    assert set(one.statuses(cloud).values()) == {"ok"}
+    with reading(one.engine) as connection:
+        seen = list(connection.execute(select(CELLS.c.seen_at)).scalars())
+    assert len(feed.calls) == 6
+    assert all(T0 <= at <= T0 + MINUTE for at in seen)
 
 
 def claimed_elsewhere(one: Pass, *providers: Configured) -> Lease:
@@ -258,7 +285,8 @@ def test_a_cell_that_another_worker_never_ends_is_given_up(one: Pass) -> None:
     assert found["other", "stock", "r1"].status == "ok"
     given_up = found["cloud", "stock", "r1"]
     assert given_up.status == "failed"
-    assert "waited 30 s" in (given_up.error or ""), "what it said long ago is not what became of it now"
+    said = "the lease of another worker, perhaps of one that was killed, which ends at 12:09:00 UTC at the latest"
+    assert said in (given_up.error or ""), "what it said long ago is not what became of it now"
     assert held.asked == []
 
 

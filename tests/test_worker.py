@@ -5,7 +5,7 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from datetime import datetime, timedelta
 from itertools import pairwise
 from pathlib import Path
@@ -17,12 +17,15 @@ from sqlalchemy import Engine, select
 
 from catalog.facts import Region
 from collectors.base import Cell, Unavailable
+from commands.serving import CHILD_PATIENCE_S
 from scheduler.plan import Configured, plan
 from scheduler.poll import LEASE, Polls
-from scheduler.worker import POLLS_AT_ONCE, Worker, poll_and_plan, submit
+from scheduler.worker import POLLS_AT_ONCE, STOP_PATIENCE, Worker, poll_and_plan, submit
 from store import schedule
 from store.engine import open_engine, reading, writing
+from store.status import provider_statuses
 from store.tables import CELLS, SYNCS
+from store.times import utc_now
 from tests.support.feeds import (
     AT_ONCE,
     HandClock,
@@ -191,6 +194,50 @@ def test_stop_ends_run_and_its_threads_once_the_polls_under_way_are_recorded(eng
     assert set(threading.enumerate()) <= before
     assert statuses(engine) == ["ok"]
     assert cells(engine)[0]["token"] is None
+
+
+def test_a_poll_that_outlasts_the_patience_of_a_stop_is_given_back_and_not_recorded(engine: Engine, gate: Gate) -> None:
+    feed = ScriptedFeed(script=always(WHOLE), places=places(2), before=gate)
+    worker = Worker(Polls(engine), [configured(feed)])
+    running = threading.Thread(target=worker.run)
+    running.start()
+    until(lambda: len(feed.asked) == 2)
+    worker.stop()
+    running.join(PATIENCE_S)
+    assert not running.is_alive(), "it hangs with its polls"
+    assert [(cell["token"], cell["lease_until"], cell["status"]) for cell in cells(engine)] == [(None, None, "new")] * 2
+    assert len(schedule.claim(engine, utc_now(), LEASE, 9)) == 2, "another worker need not wait"
+    gate.open()
+    settle(worker)
+    assert rows(engine, "stocks") == []
+    assert statuses(engine) == ["new"] * 2
+
+
+def test_a_worker_ends_before_serve_kills_it() -> None:
+    assert timedelta(seconds=CHILD_PATIENCE_S) > STOP_PATIENCE
+
+
+def test_two_workers_with_different_providers_poll_no_cell_more_often_than_its_interval(tmp_path: Path) -> None:
+    feeds = [ScriptedFeed(provider=name, script=always(WHOLE), every=5 * MINUTE) for name in ("one", "two")]
+    clock = HandClock(T0)
+    with ExitStack() as stack:
+        workers = []
+        for feed in feeds:
+            polls = Polls(opened(tmp_path), clock, clock.sleep, AT_ONCE)
+            workers.append(stack.enter_context(working(polls, configured(feed))))
+        for _ in range(20 * 6):
+            for worker in workers:
+                worker.tick()
+                settle(worker)
+            clock.now += timedelta(seconds=10)
+        with reading(workers[0]._engine) as connection:
+            polls_of = connection.execute(select(SYNCS.c.provider, SYNCS.c.started_at).order_by(SYNCS.c.started_at))
+            began = defaultdict(list)
+            for provider, at in polls_of:
+                began[provider].append(at)
+    assert {provider: len(times) for provider, times in began.items()} == {"one": 4, "two": 4}
+    assert all(after - before >= 5 * MINUTE for times in began.values() for before, after in pairwise(times))
+    assert [one.name for one in provider_statuses(workers[0]._engine, clock.now)] == ["one", "two"]
 
 
 def test_run_goes_on_polling_by_itself(engine: Engine) -> None:

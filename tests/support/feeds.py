@@ -8,7 +8,7 @@ from typing import Any, cast
 
 from catalog.facts import Fact, Note
 from catalog.words import Evidence, Level
-from collectors.base import Cell, Config, Feed, Limit, Page, Provider
+from collectors.base import Cell, Config, Feed, Limit, Page, Provider, calling
 from scheduler.plan import Configured
 from scheduler.poll import Patience
 
@@ -117,7 +117,9 @@ def in_turn(*answers: Answers) -> Script:
 
 @dataclass(slots=True)
 class ScriptedFeed:
-    """A feed that answers by its script. `asked` is every fetch with its memo, `calls` the time of every page."""
+    """A feed that answers by its script, a call for each page. `asked` is every fetch that got to its first call, with
+    its memo; `calls` the time of every page.
+    """
 
     provider: str = "cloud"
     name: str = "stock"
@@ -128,6 +130,7 @@ class ScriptedFeed:
     places: tuple[str, ...] | None = ("r1",)
     """Its cells; None: one for each region it is told."""
     limit_key: str = ""
+    pauses_by_place: bool = False
     per_second: float = 1e9
     clock: Callable[[], datetime] | None = None
     before: Callable[[Cell], None] = lambda _cell: None
@@ -144,9 +147,11 @@ class ScriptedFeed:
         return [Cell(self.provider, self.name, place) for place in (regions if self.places is None else self.places)]
 
     def limit(self, cell: Cell) -> Limit:
-        return Limit(self.limit_key or f"{cell.provider}:{cell.place}", self.per_second)
+        pause_key = f"{cell.provider}:{cell.place}" if self.pauses_by_place else ""
+        return Limit(self.limit_key or f"{cell.provider}:{cell.place}", self.per_second, pause_key)
 
     def fetch(self, cell: Cell, now: datetime, memo: Mapping[str, str]) -> Iterator[Page]:
+        calling()
         with self._lock:
             self.asked.append((cell, dict(memo)))
             time = sum(asked == cell for asked, _ in self.asked)
@@ -167,6 +172,8 @@ class ScriptedFeed:
             yield Page(name, answer.body, now, cell.place, cell.part)
             return
         for number, page in enumerate(answer.pages):
+            if number:
+                calling()
             with self._lock:
                 self.calls.append(self.clock() if self.clock else now)
             if isinstance(page, Exception):

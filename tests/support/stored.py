@@ -11,11 +11,11 @@ from sqlalchemy import Engine, select
 from catalog.facts import Fact, Machine, Note, Offered, Price, Stock
 from catalog.offers import Offer
 from catalog.words import Evidence, Level, Purchase
-from store import record, schedule
+from store import planning, record, schedule
 from store.engine import migrate, open_engine, reading
 from store.offers import load
+from store.planning import PlannedCell, PlannedProvider
 from store.record import Answer, Lease, Result
-from store.schedule import PlannedCell, PlannedProvider
 from store.tables import CELLS
 
 T0 = datetime(2026, 11, 30, 12, 0, tzinfo=UTC)
@@ -54,7 +54,7 @@ def planned_provider(name: str = "cloud", fingerprint: str = "one", **changes: A
 
 
 def plan(engine: Engine, *cells: PlannedCell, now: datetime = T0, name: str = "cloud", fingerprint: str = "one") -> int:
-    return schedule.plan(engine, planned_provider(name, fingerprint), cells, now)
+    return planning.plan(engine, planned_provider(name, fingerprint), cells, now)
 
 
 def cell(engine: Engine, feed: str = "stock", place: str = REGION, part: str = "") -> Mapping[str, Any]:

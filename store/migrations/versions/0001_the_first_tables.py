@@ -37,6 +37,7 @@ def upgrade() -> None:
         sa.Column("facts", sa.Integer(), nullable=False),
         sa.Column("offers", sa.Integer(), nullable=False),
         sa.Column("held", sa.String(), nullable=True),
+        sa.Column("held_at", store.times.Instant(), nullable=True),
         sa.PrimaryKeyConstraint("id"),
         sa.UniqueConstraint("provider", "feed", "place", "part"),
         sqlite_autoincrement=True,
@@ -165,6 +166,8 @@ def upgrade() -> None:
         sa.Column("off", sa.String(), nullable=False),
         sa.Column("fingerprint", sa.String(), nullable=False),
         sa.Column("paused", sa.String(), nullable=True),
+        sa.Column("configured", sa.Boolean(), nullable=False),
+        sa.Column("feeds", sa.String(), nullable=False),
         sa.PrimaryKeyConstraint("name"),
     )
     op.create_table(

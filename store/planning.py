@@ -1,0 +1,198 @@
+"""What the settings want becomes cells. What was said under other settings is asked anew, or goes."""
+
+import json
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from sqlalchemy import Connection, Engine, Row, delete, insert, or_, select, update
+
+from store.engine import reading, writing
+from store.join import SNAPSHOT_FEED
+from store.tables import CELLS, DRIFTS, FACTS, NOTES, PROVIDERS, REGIONS
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedCell:
+    """A cell as its feed and the settings want it."""
+
+    provider: str
+    feed: str
+    place: str
+    part: str
+    every: timedelta
+    fresh_for: timedelta
+    absent: str
+    limit_key: str
+    limit_per_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedProvider:
+    """A provider as configured: `off` says of each feed that does not run what to set."""
+
+    name: str
+    account: bool
+    site: str | None
+    evidence: Sequence[str]
+    off: dict[str, str]
+    fingerprint: str
+    feeds: Sequence[str] = ()
+    """The feeds that run, also one that has no cell yet."""
+
+
+CellKey = tuple[str, str, str]
+"""(feed, place, part) of a provider's cell."""
+
+
+def plan(engine: Engine, provider: PlannedProvider, cells: Iterable[PlannedCell], now: datetime) -> int:
+    """Make the schedule of a provider what its settings say; returns how many cells are new.
+
+    A new cell is due at once, and one whose interval changed is due by the new one. A cell that is no longer wanted
+    keeps its facts, which grow old: its region is no longer named, or its feed is off. Only where the settings changed
+    does a cell that a running feed no longer wants go with all that it said, since others say now what it said.
+    Changed settings also end a pause and make all of the provider's cells due; another site takes out all that was
+    said under the one before, since its prices are in another currency.
+    """
+    wanted = {(cell.feed, cell.place, cell.part): cell for cell in cells}
+    with writing(engine) as connection:
+        changed = _plan_provider(connection, provider, now)
+        known = _polled_cells(connection, provider.name)
+        _update(connection, known, wanted, now)
+        running = {cell.feed for cell in wanted.values()} if changed else set()
+        _drop(connection, [row for key, row in known.items() if key not in wanted], replaced=running)
+        return _add(connection, [cell for key, cell in wanted.items() if key not in known], now)
+
+
+def _polled_cells(connection: Connection, provider: str) -> dict[CellKey, Row[Any]]:
+    rows = connection.execute(select(CELLS).where(CELLS.c.provider == provider, CELLS.c.feed != SNAPSHOT_FEED))
+    return {(row.feed, row.place, row.part): row for row in rows}
+
+
+def _update(
+    connection: Connection, known: Mapping[CellKey, Row[Any]], wanted: Mapping[CellKey, PlannedCell], now: datetime
+) -> None:
+    for key in known.keys() & wanted.keys():
+        values = _planned(wanted[key]) | _moved_by(known[key], wanted[key], now)
+        connection.execute(update(CELLS).where(CELLS.c.id == known[key].id).values(values))
+
+
+def _moved_by(known: Row[Any], cell: PlannedCell, now: datetime) -> dict[str, object]:
+    """What a known cell's new settings change of its state: when it is due, and what its offers say."""
+    due_at = known.due_at if known.every_s == cell.every.total_seconds() else min(known.due_at, now + cell.every)
+    same = known.planned and known.fresh_s == cell.fresh_for.total_seconds()
+    return {"due_at": due_at, "revision": known.revision + (not same)}
+
+
+def _planned(cell: PlannedCell) -> dict[str, object]:
+    return {
+        "planned": True,
+        "every_s": cell.every.total_seconds(),
+        "fresh_s": cell.fresh_for.total_seconds(),
+        "absent": cell.absent,
+        "limit_key": cell.limit_key,
+        "limit_per_s": cell.limit_per_s,
+    }
+
+
+def _add(connection: Connection, cells: Sequence[PlannedCell], now: datetime) -> int:
+    fresh = [
+        {"provider": cell.provider, "feed": cell.feed, "place": cell.place, "part": cell.part, "due_at": now}
+        | {"memo": "{}", "revision": 0, "status": "new", "failures": 0, "facts": 0, "offers": 0}
+        | _planned(cell)
+        for cell in cells
+    ]
+    if fresh:
+        connection.execute(insert(CELLS), fresh)
+    return len(fresh)
+
+
+def _drop(connection: Connection, dropped: Sequence[Row[Any]], replaced: Collection[str]) -> None:
+    """Poll these cells no more. Those of a feed that others take the place of go with all that they said: nobody
+    asks for it any more, so nothing could ever settle it.
+    """
+    retired = [row.id for row in dropped if row.feed in replaced]
+    silenced = [row.id for row in dropped if row.feed not in replaced and row.planned]
+    _empty(connection, retired)
+    connection.execute(delete(CELLS).where(CELLS.c.id.in_(retired)))
+    values = {"planned": False, "revision": CELLS.c.revision + 1}
+    connection.execute(update(CELLS).where(CELLS.c.id.in_(silenced)).values(values))
+
+
+def _empty(connection: Connection, cells: Sequence[int]) -> None:
+    """Take out all that cells said."""
+    for table in (*FACTS, NOTES, DRIFTS):
+        connection.execute(delete(table).where(table.c.cell_id.in_(cells)))
+
+
+def _plan_provider(connection: Connection, provider: PlannedProvider, now: datetime) -> bool:
+    """Keep what is configured, and start over where that differs from what was configured last; returns whether."""
+    known = connection.execute(select(PROVIDERS).where(PROVIDERS.c.name == provider.name)).one_or_none()
+    values = {
+        "account": provider.account,
+        "site": provider.site,
+        "evidence": ",".join(provider.evidence),
+        "off": json.dumps(provider.off),
+        "fingerprint": provider.fingerprint,
+        "configured": True,
+        "feeds": ",".join(provider.feeds),
+    }
+    if known is None:
+        connection.execute(insert(PROVIDERS).values(name=provider.name, **values))
+    elif known.fingerprint == provider.fingerprint:
+        connection.execute(update(PROVIDERS).where(PROVIDERS.c.name == provider.name).values(values))
+        return False
+    else:
+        connection.execute(update(PROVIDERS).where(PROVIDERS.c.name == provider.name).values(values | {"paused": None}))
+    if known is None or known.site != provider.site:
+        _leave_site(connection, provider.name)
+    _start_over(connection, provider.name, now)
+    return True
+
+
+def _start_over(connection: Connection, provider: str, now: datetime) -> None:
+    """Ask all cells anew. "Unchanged" would be about what other settings made of the answer, so there is no memo; what
+    is being fetched under the old settings is not recorded; and how much other settings were told is no measure of a
+    shrink.
+    """
+    held = {"held": None, "held_at": None}
+    values = {"due_at": now, "memo": "{}", "token": None, "lease_until": None, "facts": 0, "offers": 0} | held
+    connection.execute(update(CELLS).where(_of(provider)).values(values))
+
+
+def _leave_site(connection: Connection, provider: str) -> None:
+    """Take out all that was said under another site: none of its prices may stand under this one, however fresh."""
+    _empty(connection, list(connection.execute(select(CELLS.c.id).where(_of(provider))).scalars()))
+    values = {"seen_at": None, "status": "new", "error": None, "failures": 0, "revision": CELLS.c.revision + 1}
+    connection.execute(update(CELLS).where(_of(provider)).values(values))
+
+
+def _of(provider: str) -> Any:
+    """The cells of a provider that are polled, or were."""
+    return (CELLS.c.provider == provider) & (CELLS.c.feed != SNAPSHOT_FEED)
+
+
+def forget_providers(engine: Engine, but: Iterable[str]) -> None:
+    """Switch off all providers but these: their cells are not polled, what they said grows old.
+
+    They are marked and not deleted: one that comes back under the same settings goes on where it was, paused or not.
+    """
+    names = list(but)
+    with writing(engine) as connection:
+        others = CELLS.c.provider.not_in(names) & CELLS.c.planned
+        connection.execute(update(CELLS).where(others).values(planned=False, revision=CELLS.c.revision + 1))
+        connection.execute(update(PROVIDERS).where(PROVIDERS.c.name.not_in(names)).values(configured=False))
+
+
+def known_regions(engine: Engine, provider: str) -> list[str]:
+    """The regions that a provider's `places` feed named and this account may use, as far as is known."""
+    query = (
+        select(REGIONS.c.region)
+        .join(CELLS, CELLS.c.id == REGIONS.c.cell_id)
+        .where(CELLS.c.provider == provider, or_(REGIONS.c.enabled.is_(None), REGIONS.c.enabled))
+        .distinct()
+        .order_by(REGIONS.c.region)
+    )
+    with reading(engine) as connection:
+        return list(connection.execute(query).scalars())
