@@ -1,6 +1,7 @@
 """From what the selector found to the JSON of the answers. Pure: the time is an argument."""
 
-from collections.abc import Iterable, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from fractions import Fraction
@@ -19,7 +20,7 @@ from api.shapes import (
 from catalog.facts import Machine
 from catalog.fx import Rate
 from catalog.money import money_text, nanos_text
-from catalog.offers import Offer, PriceNow
+from catalog.offers import SNAPSHOT, Offer, PriceNow
 from catalog.spec import Spec, number_text
 from selector import measures
 from selector.context import Context
@@ -105,10 +106,12 @@ def sources(
     """The feeds that the answer rests on, and those that are unhealthy among the providers that it may come from.
 
     A feed that is off is told of where its provider is shown or asked for by name, or where nothing is known at all.
+    A provider shown with what the shipped price list says of it has that list as its feed `snapshot`, always stale.
     """
-    rests_on = {match.offer.place.provider for match in shown}
+    offers = [match.offer for match in shown]
+    rests_on = {offer.place.provider for offer in offers}
     named = asked.spec.providers
-    return [
+    feeds = [
         _source(provider.name, feed, asked.context.now)
         for provider in providers
         for feed in provider.feeds
@@ -116,6 +119,18 @@ def sources(
         or (named is not None and provider.name in named)
         or (named is None and (feed.status in ("stale", "failing") or verdict is Verdict.NO_SOURCE))
     ]
+    return sorted([*feeds, *_snapshots(offers, asked.context.now)], key=lambda one: (one.provider, one.feed))
+
+
+def _snapshots(offers: Iterable[Offer], now: datetime) -> Iterator[SourceShape]:
+    """The shipped list as a source of each provider of these offers that it says anything of, with its oldest date."""
+    dates: dict[str, list[datetime]] = defaultdict(list)
+    for offer in offers:
+        dates[offer.place.provider] += offer.snapshot_dates(now)
+    for provider, stated in dates.items():
+        if stated:
+            oldest = min(stated)
+            yield SourceShape(provider, SNAPSHOT, time_text(oldest), age_s(oldest, now), "stale", None)
 
 
 def _source(provider: str, feed: FeedStatus, now: datetime) -> SourceShape:

@@ -3,10 +3,10 @@
 from fastapi import FastAPI
 from sqlalchemy import Engine
 
-from api import openapi, problems, routes_answers, routes_catalog, routes_service, routes_writes
+from api import openapi, problems, routes_answers, routes_catalog, routes_feeds, routes_service, routes_writes
 from api.board import Board
 from api.config import ApiConfig, check_listen
-from api.guard import Guard
+from api.guard import Guard, Heads
 from api.metrics import Measured, Metrics
 from api.refreshing import Refreshing
 from api.serving import Serving
@@ -41,10 +41,12 @@ def create_app(engine: Engine, config: ApiConfig) -> FastAPI:
     for made in (
         routes_answers.router(serving),
         routes_catalog.router(serving),
+        routes_feeds.router(serving),
         routes_writes.router(serving),
         routes_service.router(serving, refreshing, app),
     ):
         app.include_router(made)
+    app.add_middleware(Heads)
     app.add_middleware(Guard, config=config)
     app.add_middleware(Measured, metrics=serving.metrics)
     return app

@@ -4,13 +4,14 @@ import threading
 from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 
 import structlog
 from sqlalchemy import Engine
 from sqlalchemy.exc import SQLAlchemyError
 
 from api.config import ApiConfig
+from catalog.spec import RegionKey
 from selector.context import Context
 from selector.index import Index
 from selector.question import World
@@ -18,12 +19,17 @@ from store import launches, offers, status
 from store.offers import ShelfKey
 from store.status import ProviderStatus
 
+_STATUS_AGES = timedelta(seconds=5)
+"""A feed grows stale by time alone, so how the feeds do is read anew at least this often."""
+
 
 @dataclass(frozen=True, slots=True)
 class View:
     """What the board knew at one moment, beside the offers. Never changed, only replaced."""
 
     providers: tuple[ProviderStatus, ...] = ()
+    listed: tuple[ProviderStatus, ...] = ()
+    """Providers that are known by the price list shipped with the product alone."""
     world: World = field(default_factory=lambda: World(providers=frozenset()))
     read_at: datetime | None = None
     """When the database was last read whole; None before that."""
@@ -47,6 +53,11 @@ class Board:
         self._launches: set[str] = set()
         self._sites: Mapping[str, str | None] = {}
         self._shelves: set[ShelfKey] = set()
+        self._told: tuple[ProviderStatus, ...] = ()
+        self._listed: tuple[ProviderStatus, ...] = ()
+        self._unread: frozenset[RegionKey] = frozenset()
+        self._told_at: datetime | None = None
+        self._marks: status.Marks | None = None
 
     @property
     def ready(self) -> bool:
@@ -55,7 +66,8 @@ class Board:
 
     def context(self, now: datetime) -> Context:
         """What an answer at this time depends on beside the offers."""
-        return Context(now=now, rates=self.index.rates, accounts=self.view.world.accounts)
+        world = self.view.world
+        return Context(now=now, rates=self.index.rates, accounts=world.accounts, unread=world.unread)
 
     def refresh(self, now: datetime) -> None:
         """Read what changed. A database that fails leaves the last good offers; it is logged once, until it is back."""
@@ -69,12 +81,13 @@ class Board:
 
     def _read(self, now: datetime) -> View:
         revisions = offers.revisions(self._engine)
-        providers = tuple(status.provider_statuses(self._engine, now))
+        providers = self._providers(now)
         in_force = launches.in_force(self._engine, now)
         learnt = {launch: shelf for launch, shelf in in_force.items() if launch not in self._launches}
         changed = self._changed(revisions)
         stated = offers.shelves_of(self._engine, changed)
         touched = self._touched(changed, stated) | set(learnt.values()) | self._moved(providers)
+        touched = {shelf for shelf in touched if shelf[0] in self._config.providers}
         for shelf in sorted(touched):
             self.index.replace(shelf, offers.load(self._engine, shelf))
         # Only now, so that whatever failed above is read again the next time.
@@ -83,7 +96,21 @@ class Board:
         self._revisions = revisions
         self._sites = {provider.name: provider.site for provider in providers}
         self._launches = set(in_force)
-        return View(providers, self._world(providers), now, sum(revisions.values()))
+        return View(providers, self._listed, self._world(providers), now, sum(revisions.values()))
+
+    def _providers(self, now: datetime) -> tuple[ProviderStatus, ...]:
+        """How the feeds do: read again once a poll or a setting changed it, or time may have made one stale."""
+        marks = status.marks(self._engine)
+        young = self._told_at is not None and abs(now - self._told_at) < _STATUS_AGES
+        if not young or marks != self._marks:
+            used = self._config.providers
+            self._told = tuple(one for one in status.provider_statuses(self._engine, now) if one.name in used)
+            self._unread = frozenset(key for key in status.unread(self._engine) if key[0] in used)
+            known = {one.name for one in self._told}
+            shipped = status.snapshots(self._engine)
+            self._listed = tuple(one for one in shipped if one.name in used - known)
+            self._marks, self._told_at = marks, now
+        return self._told
 
     def _changed(self, revisions: Mapping[int, int]) -> list[int]:
         cells = revisions.keys() | self._revisions.keys()
@@ -99,12 +126,13 @@ class Board:
         return {shelf for shelf in self._shelves if shelf[0] in moved}
 
     def _world(self, providers: tuple[ProviderStatus, ...]) -> World:
-        regions = self.index.regions()
         return World(
-            providers=self._config.providers | {one.name for one in providers} | {provider for provider, _ in regions},
+            providers=self._config.providers,
             accounts=frozenset(one.name for one in providers if one.account),
-            regions=regions,
+            regions=self.index.regions(),
             zones=self.index.zones(),
             countries=self.index.countries(),
+            machines=self.index.machines(),
+            unread=self._unread,
             fallback=self._config.fallback,
         )

@@ -2,19 +2,15 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from ipaddress import ip_address
 
 from catalog.fx import Rates
+from store.times import utc_now
 
 
 class ListenError(ValueError):
     """The server refuses to listen there. Says why and what to set."""
-
-
-def utc_now() -> datetime:
-    """The time, aware, in UTC."""
-    return datetime.now(UTC)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,7 +23,7 @@ class ApiConfig:
     token: str | None = field(default=None, repr=False)
     public_reads: bool = False
     providers: frozenset[str] = frozenset()
-    """Every provider that this version knows, whether or not it is configured."""
+    """Those in use: what the database holds of any other is not shown, and naming one is refused."""
     defaults: Mapping[str, str] = field(default_factory=dict)
     """The operator's defaults for the parameters of a question."""
     fallback: Mapping[str, Sequence[str]] = field(default_factory=dict)

@@ -1,9 +1,9 @@
 """Who may ask what, before any route runs: the token, the guard against browsers, the size of a body.
 
 Without a token the server listens on loopback only, and any local program may write. A browser on the same machine is
-no such program: a foreign page could send a form, or rebind its own name to 127.0.0.1. So without a token every request
-must name a loopback host (or the one the server listens on) in `Host`, and with or without one a write is JSON,
-which no form can send and no foreign page may without our consent.
+no such program: a foreign page could send a form, or rebind its own name to 127.0.0.1. So on loopback every request
+that does not bear the token must name a loopback host (or the one the server listens on) in `Host`; and everywhere a
+write is JSON, which no form can send and no foreign page may without our consent.
 """
 
 import secrets
@@ -18,9 +18,30 @@ from api.config import ApiConfig, is_loopback
 from api.problems import problem_response
 
 MAX_BODY_BYTES = 64 * 1024
+MAX_QUERY_BYTES = 8 * 1024
 READS = frozenset({"GET", "HEAD", "OPTIONS"})
 PROBES = frozenset({"/healthz", "/readyz"})
 """Open to all: what an orchestrator asks, without a header of ours; they tell nothing of the data."""
+
+
+class Heads:
+    """ASGI middleware: HEAD is answered as GET is, without the body. No route that answers GET changes anything."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Ask for GET in place of HEAD; `scope` keeps the method, and learns the route."""
+        if scope["type"] != "http" or scope["method"] != "HEAD":
+            await self._app(scope, receive, send)
+            return
+
+        async def bare(message: Message) -> None:
+            await send({**message, "body": b""} if message["type"] == "http.response.body" else message)
+
+        asked = {**scope, "method": "GET"}
+        await self._app(asked, receive, bare)
+        scope["route"] = asked.get("route")
 
 
 class Guard:
@@ -34,7 +55,7 @@ class Guard:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        refusal = self._refusal(scope["method"], scope["path"], Headers(scope=scope))
+        refusal = _too_much_asked(scope) or self._refusal(scope["method"], scope["path"], Headers(scope=scope))
         if refusal is not None:
             await refusal(scope, receive, send)
             return
@@ -51,7 +72,7 @@ class Guard:
     def _wrong_token(self, method: str, path: str, headers: Headers) -> Response | None:
         config = self._config
         needed = path not in PROBES and (method not in READS or config.reads_need_token)
-        if not config.token or not needed or _bears(headers.get("authorization", ""), config.token):
+        if not config.token or not needed or _bears(headers, config.token):
             return None
         return problem_response(
             HTTPStatus.UNAUTHORIZED,
@@ -60,17 +81,20 @@ class Guard:
         )
 
     def _foreign_host(self, headers: Headers) -> Response | None:
-        host = _host_name(headers.get("host", ""))
-        if self._config.token or is_loopback(host) or host == self._config.host.casefold():
+        config, host = self._config, _host_name(headers.get("host", ""))
+        if not is_loopback(config.host) or is_loopback(host) or host == config.host.casefold():
+            return None
+        if config.token and _bears(headers, config.token):
             return None
         return problem_response(
             HTTPStatus.MISDIRECTED_REQUEST,
-            "Without GPUFARE_API_TOKEN this server answers under loopback names only, such as 127.0.0.1 or localhost.",
+            "Without the header Authorization: Bearer TOKEN (the server's GPUFARE_API_TOKEN) this server answers under "
+            "loopback names only, such as 127.0.0.1 or localhost.",
         )
 
 
-def _bears(authorization: str, token: str) -> bool:
-    scheme, _, given = authorization.partition(" ")
+def _bears(headers: Headers, token: str) -> bool:
+    scheme, _, given = headers.get("authorization", "").partition(" ")
     return scheme.casefold() == "bearer" and secrets.compare_digest(given.strip().encode(), token.encode())
 
 
@@ -89,6 +113,14 @@ def _not_json(headers: Headers) -> Response | None:
         return None
     return problem_response(
         HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "Send JSON, with the header Content-Type: application/json."
+    )
+
+
+def _too_much_asked(scope: Scope) -> Response | None:
+    if len(scope["query_string"]) <= MAX_QUERY_BYTES:
+        return None
+    return problem_response(
+        HTTPStatus.REQUEST_URI_TOO_LONG, f"A query of at most {MAX_QUERY_BYTES} bytes is read: ask for less at once."
     )
 
 

@@ -9,7 +9,7 @@ from catalog.launch_codes import CodeKind, code_kind
 from catalog.offers import Offer, Place
 from catalog.words import Level, Purchase
 from selector.question import World
-from selector.values import alike, member
+from selector.values import alike, has_control, member
 
 _MOST_LETTERS = 300
 _MEANINGS = {
@@ -36,6 +36,8 @@ def lesson(report: LaunchRequest) -> Lesson:
         return Lesson(Level.IN_STOCK, "the launch went well")
     if not report.code or len(report.code) > _MOST_LETTERS:
         raise refused("code", f"Outcome error needs the provider's error code, of at most {_MOST_LETTERS} letters.")
+    if has_control(report.code):
+        raise refused("code", "code holds a control character: leave line ends and the like out.")
     kind = code_kind(report.provider, report.code)
     if kind is None:
         return Lesson(None, f"{report.code} is not known here: the report is kept, and nothing changes")

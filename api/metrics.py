@@ -84,7 +84,7 @@ class _BoardCollector(Collector):
         yield GaugeMetricFamily("gpufare_board_revision", "Sum of the cells' revisions.", value=view.revision)
         yield GaugeMetricFamily("gpufare_ready", "Whether /readyz says so.", value=int(self._board.ready))
         if view.read_at is not None:
-            age = (now - view.read_at) / timedelta(seconds=1)
+            age = max(timedelta(0), now - view.read_at) / timedelta(seconds=1)
             yield GaugeMetricFamily("gpufare_board_age_seconds", "Since the database was last read.", value=age)
 
     def _feed_metrics(self, now: datetime) -> Iterator[Metric]:

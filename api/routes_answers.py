@@ -20,32 +20,34 @@ def router(serving: Serving) -> APIRouter:
     @routes.get("/cheapest", openapi_extra=QUESTION, responses=answers(CheapestShape))
     async def cheapest(request: Request) -> Response:
         """The cheapest offer in stock, the next ones, and why not another. 200 whenever the question is valid."""
-        asked = _asked(serving, request, "cheapest")
-        # A question that goes over every offer runs in a thread, so that the short ones need not wait for it.
-        long = asked.spec.explain or asked.spec.gpus is None
-        return json_response(await run_in_threadpool(_answer, serving, asked) if long else _answer(serving, asked))
+        return await run_in_threadpool(_cheapest, serving, request)
 
     @routes.get("/offers", openapi_extra=QUESTION, responses=answers(OffersShape, csv=True))
     async def offers(request: Request) -> Response:
         """Every offer that meets the question, a page at a time; sold-out and unpriced ones too unless `stock` says."""
-        asked = _asked(serving, request, "offers")
-        page = await run_in_threadpool(_page, serving, asked, request)
-        if csv_text.wants_csv(request.headers.get("accept", "")):
-            return _csv(page)
-        return json_response(page)
+        return await run_in_threadpool(_offers, serving, request)
 
     return routes
+
+
+# Each whole in a thread, from the parameters to the JSON: no question keeps another, or a probe, waiting.
+
+
+def _cheapest(serving: Serving, request: Request) -> Response:
+    asked = _asked(serving, request, "cheapest")
+    ranking = rank(serving.board.index, asked.spec, asked.context)
+    return json_response(cheapest_shape(ranking, asked, serving.board.view.providers))
+
+
+def _offers(serving: Serving, request: Request) -> Response:
+    page = _page(serving, _asked(serving, request, "offers"), request)
+    return _csv(page) if csv_text.wants_csv(request.headers.get("accept", "")) else json_response(page)
 
 
 def _asked(serving: Serving, request: Request, endpoint: Endpoint) -> Asked:
     world = serving.board.view.world
     spec = understand(asked_of(request), world, serving.config.defaults, endpoint=endpoint)
     return Asked(spec, serving.board.context(serving.now()))
-
-
-def _answer(serving: Serving, asked: Asked) -> CheapestShape:
-    ranking = rank(serving.board.index, asked.spec, asked.context)
-    return cheapest_shape(ranking, asked, serving.board.view.providers)
 
 
 def _page(serving: Serving, asked: Asked, request: Request) -> OffersShape:

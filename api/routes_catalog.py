@@ -1,8 +1,7 @@
-"""What there is: accelerators, regions, providers, past polls and reported launches."""
+"""What there is: accelerators and regions."""
 
 from collections import Counter
 from dataclasses import replace
-from datetime import datetime, timedelta
 from fractions import Fraction
 from http import HTTPStatus
 from typing import Annotated
@@ -10,35 +9,19 @@ from typing import Annotated
 from fastapi import APIRouter, Path, Request, Response
 from starlette.concurrency import run_in_threadpool
 
-from api.answers import Asked, age_s, figure, match_shape, time_or_none, time_text
-from api.openapi import LIMITED, answers
+from api.answers import Asked, figure, match_shape
+from api.openapi import answers
 from api.problems import Problem
-from api.serving import Serving, asked_of, json_response, only_parameters
-from api.shapes import (
-    FeedShape,
-    GpuShape,
-    GpusShape,
-    NoteShape,
-    NotesShape,
-    OfferShape,
-    ProviderShape,
-    ProvidersShape,
-    RegionShape,
-    RegionsShape,
-    SyncShape,
-    SyncsShape,
-)
-from catalog.accelerators import Accelerator, accelerators
+from api.serving import Serving, json_response, only_parameters
+from api.shapes import GpuShape, GpusShape, OfferShape, RegionShape, RegionsShape
+from catalog.accelerators import Accelerator, UnknownAccelerator, accelerators, resolve_question
 from catalog.offers import Place
 from catalog.places import known_regions
-from catalog.spec import MIB_PER_GIB, RegionKey, Sort, number_text
+from catalog.spec import RegionKey, Sort, number_text
+from catalog.units import MIB_PER_GIB
 from selector.question import understand
 from selector.rank import rank
-from selector.values import BadQuestion, alike, whole
-from store import status
-from store.status import FeedStatus, NoteSeen, ProviderStatus, Sync
-
-_DEFAULT_SYNCS, _MOST_SYNCS = 100, 1000
+from selector.values import alike
 
 
 def router(serving: Serving) -> APIRouter:
@@ -55,12 +38,7 @@ def router(serving: Serving) -> APIRouter:
     async def gpu(request: Request, gpu_id: Annotated[str, Path(alias="id", examples=["h100-sxm5-80g"])]) -> Response:
         """One accelerator by its id."""
         only_parameters(request)
-        row = accelerators().get(gpu_id)
-        if row is None:
-            near = alike(gpu_id, accelerators())
-            raise Problem(
-                HTTPStatus.NOT_FOUND, f"No accelerator has the id {gpu_id[:64]}. /gpus lists all.", "id", near
-            )
+        row = _named(gpu_id)
         return json_response(await run_in_threadpool(_gpu, row, serving))
 
     @routes.get("/regions", responses=answers(RegionsShape))
@@ -69,37 +47,23 @@ def router(serving: Serving) -> APIRouter:
         only_parameters(request)
         return json_response(await run_in_threadpool(_regions, serving))
 
-    @routes.get("/providers", responses=answers(ProvidersShape))
-    async def providers(request: Request) -> Response:
-        """Every provider and its feeds: how they do, and what to set where one is off."""
-        only_parameters(request)
-        now = serving.now()
-        return json_response(ProvidersShape([_provider(one, now) for one in serving.board.view.providers]))
-
-    @routes.get("/notes", openapi_extra=LIMITED, responses=answers(NotesShape))
-    async def notes(request: Request) -> Response:
-        """What the last answers held that was left out or not understood, most frequent first."""
-        limit = limit_of(request)
-        found = await run_in_threadpool(status.notes, serving.engine, limit)
-        return json_response(NotesShape([_note(one) for one in found]))
-
-    @routes.get("/syncs", openapi_extra=LIMITED, responses=answers(SyncsShape))
-    async def syncs(request: Request) -> Response:
-        """Past polls, newest first."""
-        limit = limit_of(request)
-        past = await run_in_threadpool(status.syncs, serving.engine, limit)
-        return json_response(SyncsShape([_sync(one) for one in past]))
-
     return routes
 
 
-def limit_of(request: Request) -> int:
-    """The parameter `limit` of a list of past things, the only one that it has."""
-    only_parameters(request, ["limit"])
-    values = asked_of(request).get("limit", [str(_DEFAULT_SYNCS)])
-    if len(values) > 1:
-        raise BadQuestion("limit", "limit: one value, please.")
-    return whole("limit", values[0], 1, _MOST_SYNCS)
+def _named(gpu_id: str) -> Accelerator:
+    row = accelerators().get(gpu_id)
+    if row is None:
+        said = f"No accelerator has the id {gpu_id[:64]}. /gpus lists all."
+        raise Problem(HTTPStatus.NOT_FOUND, said, "id", _ids_of(gpu_id))
+    return row
+
+
+def _ids_of(name: str) -> list[str]:
+    """The ids that a group, a family or another name stands for, else those that look like it."""
+    try:
+        return sorted(resolve_question(name))
+    except UnknownAccelerator:
+        return alike(name, accelerators())
 
 
 def _gpus(serving: Serving) -> GpusShape:
@@ -136,7 +100,7 @@ def _cheapest(row: Accelerator, serving: Serving) -> OfferShape | None:
     usual = understand({}, serving.board.view.world, serving.config.defaults, endpoint="cheapest")
     spec = replace(usual, gpus=frozenset({row.id}), counts=(), sort=Sort.PRICE_PER_GPU, limit=1, explain=False)
     asked = Asked(spec, serving.board.context(serving.now()))
-    best = rank(serving.board.index, spec, asked.context, counts=False).best
+    best = rank(serving.board.index, spec, asked.context).best
     return None if best is None else match_shape(best, asked)
 
 
@@ -183,50 +147,4 @@ def _region(place: Place, zones: list[str], offers: int) -> RegionShape:
         mainland_china=place.mainland_china,
         zones=zones,
         offers=offers,
-    )
-
-
-def _provider(provider: ProviderStatus, now: datetime) -> ProviderShape:
-    feeds = [_feed(feed, now) for feed in provider.feeds]
-    return ProviderShape(provider.name, provider.account, [word for word in provider.evidence if word], feeds)
-
-
-def _feed(feed: FeedStatus, now: datetime) -> FeedShape:
-    return FeedShape(
-        feed=feed.feed,
-        status=feed.status,
-        reason=feed.reason,
-        last_success=time_or_none(feed.last_success),
-        age_s=None if feed.last_success is None else age_s(feed.last_success, now),
-        interval_s=None if feed.interval is None else round(feed.interval / timedelta(seconds=1)),
-        offers=feed.offers,
-        failing=list(feed.failing),
-        notes=dict(feed.notes),
-    )
-
-
-def _note(note: NoteSeen) -> NoteShape:
-    return NoteShape(
-        provider=note.provider,
-        feed=note.feed,
-        place=note.place,
-        kind=note.kind,
-        value=note.value,
-        count=note.count,
-        first_at=time_text(note.first_at),
-    )
-
-
-def _sync(poll: Sync) -> SyncShape:
-    return SyncShape(
-        provider=poll.provider,
-        feed=poll.feed,
-        place=poll.place,
-        part=poll.part,
-        status=poll.status,
-        facts=poll.facts,
-        notes=poll.notes,
-        seconds=round(poll.seconds, 3),
-        error=poll.error,
-        started_at=time_text(poll.started_at),
     )

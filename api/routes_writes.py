@@ -10,8 +10,7 @@ from api.answers import time_text
 from api.launches import Lesson, check_place, lesson, offer_meant
 from api.openapi import LIMITED, answers, body
 from api.problems import refused
-from api.routes_catalog import limit_of
-from api.serving import Serving, body_as, json_response, only_parameters
+from api.serving import Serving, body_as, json_response, limit_of, only_parameters
 from api.shapes import LaunchesShape, LaunchRequest, LaunchShape, LaunchTaken, SyncRequest, SyncStarted
 from selector.values import alike
 from store import launches, offers, schedule

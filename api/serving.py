@@ -16,9 +16,11 @@ from api.board import Board
 from api.config import ApiConfig
 from api.metrics import Metrics
 from api.problems import Problem, refused
-from selector.values import alike
+from selector.values import BadQuestion, alike, whole
 
 _S = TypeVar("_S", bound=msgspec.Struct)
+_BODY = "body"
+_DEFAULT_PAST, _MOST_PAST = 100, 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +56,15 @@ def only_parameters(request: Request, known: Iterable[str] = ()) -> None:
             raise refused(name, f"There is no parameter {name} here.", alike(name, names))
 
 
+def limit_of(request: Request) -> int:
+    """The parameter `limit` of a list of past things, the only one that it has."""
+    only_parameters(request, ["limit"])
+    values = asked_of(request).get("limit", [str(_DEFAULT_PAST)])
+    if len(values) > 1:
+        raise BadQuestion("limit", "limit: one value, please.")
+    return whole("limit", values[0], 1, _MOST_PAST)
+
+
 async def body_as(request: Request, shape: type[_S]) -> _S:
     """The JSON body in this shape; an empty one is `{}`. Problem 400 for what is no JSON, 422 for another shape."""
     body = await request.body()
@@ -62,7 +73,7 @@ async def body_as(request: Request, shape: type[_S]) -> _S:
     except msgspec.ValidationError as error:
         fields = [field.name for field in msgspec.structs.fields(shape)]
         name = _field_in(str(error))
-        near = [] if name in fields else alike(name, fields)
+        near = [] if name in (*fields, _BODY) else alike(name, fields)
         raise refused(name, f"The body is not as expected: {error}.", near) from None
     except msgspec.DecodeError as error:
         raise Problem(HTTPStatus.BAD_REQUEST, f"The body is not JSON: {error}.") from None
@@ -71,4 +82,4 @@ async def body_as(request: Request, shape: type[_S]) -> _S:
 def _field_in(complaint: str) -> str:
     """The field that msgspec complains of: named in backticks, or else by its path (`$.feeds[0]`)."""
     found = re.search(r"field `([^`]*)`", complaint) or re.search(r"`\$\.(\w+)", complaint)
-    return found[1] if found else "body"
+    return found[1] if found else _BODY

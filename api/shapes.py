@@ -91,11 +91,11 @@ class TierShape(Struct, frozen=True):
 
     tier: int
     regions: list[str]
-    matching: int | None
-    confirmed: int | None
-    out: int | None
-    unknown: int | None
-    stale: int | None
+    matching: int
+    confirmed: int
+    out: int
+    unknown: int
+    stale: int
     passed_over: str | None
 
 
@@ -210,7 +210,10 @@ class RegionsShape(Struct, frozen=True):
 
 
 class FeedShape(Struct, frozen=True):
-    """A feed over all its places. `offers` is how many facts it states now, `failing` where its last poll failed."""
+    """A feed over all its places.
+
+    `offers` is how many offers it states a price or stock of, `failing` where its last poll failed.
+    """
 
     feed: str
     status: FeedState

@@ -6,7 +6,8 @@ A currency without a rate is never converted, so prices in it are never compared
 
 import csv
 import re
-from collections.abc import Iterable, Mapping
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import date
 from decimal import ROUND_HALF_EVEN, Context, Decimal
@@ -14,8 +15,7 @@ from fractions import Fraction
 from functools import cache
 from importlib.resources import files
 
-HUB = "EUR"
-"""The currency that the European Central Bank quotes every other against."""
+_DOLLAR = "USD"
 
 _DISPLAY = Context(prec=8, rounding=ROUND_HALF_EVEN)
 
@@ -32,24 +32,36 @@ class Rate:
 
 
 class Rates:
-    """A set of dated rates. Immutable: `with_override` gives a new one."""
+    """A set of dated rates that never contradict each other: one path, if any, leads from a currency to another.
 
-    def __init__(self, rates: Iterable[Rate]) -> None:
-        """Keep `rates`, each for both directions; a later rate of a pair replaces an earlier one."""
-        self._rates: dict[frozenset[str], Rate] = {frozenset((rate.base, rate.quote)): rate for rate in rates}
+    So an amount is worth the same whichever way it is converted, and two amounts stand in the same order in every
+    currency. Immutable: `with_override` gives a new one.
+    """
+
+    def __init__(self, rates: Iterable[Rate], overrides: Iterable[Rate] = ()) -> None:
+        """Keep `rates`, each for both directions; a later rate of a pair replaces an earlier one.
+
+        `overrides` go before them: a rate that would be a second path beside theirs is left out.
+        """
+        self._given, self._overrides = _by_pair(rates), _by_pair(overrides)
+        own = self._overrides.values()
+        given = [rate for pair, rate in self._given.items() if pair not in self._overrides]
+        self._legs = _tree([*own, *sorted(given, key=_gives_way_to(own))])
+        self._factors: dict[tuple[str, str], Fraction | None] = {}
+        """What one unit is worth in another currency, kept once it was asked for."""
 
     def convert_nanos(self, nanos: int, from_currency: str, to_currency: str) -> int | None:
         """The amount in `to_currency`, exact and rounded once (half to even) to a nano-unit; None without a rate."""
-        path = self._path(from_currency, to_currency)
-        return None if path is None else round(nanos * _factor(from_currency, path))
+        factor = self._factor(from_currency, to_currency)
+        return None if factor is None else round(nanos * factor)
 
     def rate(self, from_currency: str, to_currency: str) -> Rate | None:
         """The rate that `convert_nanos` uses, to 8 significant digits, for people to see.
 
-        A rate across the hub carries the older date and both sources. None without a rate, and for a currency with
-        itself, where nothing is converted.
+        A rate by way of other currencies carries the oldest date and every source. None without a rate, and for a
+        currency with itself, where nothing is converted.
         """
-        path = self._path(from_currency, to_currency)
+        path = _path(self._legs, from_currency, to_currency)
         if not path:
             return None
         factor = _factor(from_currency, path)
@@ -62,27 +74,29 @@ class Rates:
         )
 
     def with_override(self, pair: str, rate: Decimal, on: date, source: str) -> "Rates":
-        """These rates with `pair` ("CNY/USD": USD for 1 CNY) replaced, in both directions.
+        """These rates with `pair` ("CNY/USD": USD for 1 CNY) set by hand, in both directions and on every way.
 
-        Raises ValueError for a pair that is not two different currency codes, and for a rate that is not positive.
+        It says what one of the two is worth: the other keeps its rate, which is the euro's or else the dollar's, or
+        else that of the second one written. What was set by hand before stays. Raises ValueError for a pair that is
+        not two different currency codes, for a rate that is not positive, and for a pair that follows from others set
+        by hand.
         """
         if not re.fullmatch(r"[A-Z]{3}/[A-Z]{3}", pair) or pair[:3] == pair[4:]:
             raise ValueError(f'Exchange rate pair {pair!r}: write two different currency codes, such as "CNY/USD".')
         if not (rate.is_finite() and rate > 0):
             raise ValueError(f"Exchange rate {pair} is {rate}: give a number above 0.")
         override = Rate(base=pair[:3], quote=pair[4:], rate=rate, date=on, source=source)
-        return Rates([*self._rates.values(), override])
+        others = [each for each in self._overrides.values() if _pair(each) != _pair(override)]
+        if _path(_tree(others), override.base, override.quote):
+            raise ValueError(f"Exchange rate {pair} follows from the other rates set by hand: leave one of them out.")
+        return Rates(self._given.values(), [*others, override])
 
-    def _path(self, from_currency: str, to_currency: str) -> tuple[Rate, ...] | None:
-        """The rates to apply in turn: none for one currency, the pair's own, else the two through the hub."""
-        if from_currency == to_currency:
-            return ()
-        direct = self._rates.get(frozenset((from_currency, to_currency)))
-        if direct is not None:
-            return (direct,)
-        inward = self._rates.get(frozenset((from_currency, HUB)))
-        outward = self._rates.get(frozenset((HUB, to_currency)))
-        return None if inward is None or outward is None else (inward, outward)
+    def _factor(self, from_currency: str, to_currency: str) -> Fraction | None:
+        pair = (from_currency, to_currency)
+        if pair not in self._factors:
+            path = _path(self._legs, *pair)
+            self._factors[pair] = None if path is None else _factor(from_currency, path)
+        return self._factors[pair]
 
 
 @cache
@@ -90,6 +104,45 @@ def ecb_rates() -> Rates:
     """The bundled rates of fx/ecb.csv. Read once, on the first call."""
     text = files("catalog").joinpath("fx", "ecb.csv").read_text(encoding="utf-8")
     return Rates(map(_rate, csv.DictReader(text.splitlines())))
+
+
+_Legs = Mapping[str, Mapping[str, Rate]]
+"""Currency -> each currency that a rate leads to, and that rate. No two ways lead from one to another."""
+
+
+def _pair(rate: Rate) -> frozenset[str]:
+    return frozenset((rate.base, rate.quote))
+
+
+def _by_pair(rates: Iterable[Rate]) -> dict[frozenset[str], Rate]:
+    return {_pair(rate): rate for rate in rates}
+
+
+def _gives_way_to(overrides: Iterable[Rate]) -> Callable[[Rate], tuple[bool, bool]]:
+    """What sorts those last that an override goes before: never the dollar's, first those of its first currency."""
+    moved = {rate.base for rate in overrides}
+    return lambda rate: (_DOLLAR not in _pair(rate), bool(_pair(rate) & moved))
+
+
+def _tree(rates: Iterable[Rate]) -> _Legs:
+    """The rates, each unless those before it lead from its one currency to the other already."""
+    legs: dict[str, dict[str, Rate]] = defaultdict(dict)
+    for rate in rates:
+        if _path(legs, rate.base, rate.quote) is None:
+            legs[rate.base][rate.quote] = legs[rate.quote][rate.base] = rate
+    return dict(legs)
+
+
+def _path(legs: _Legs, start: str, end: str, seen: frozenset[str] = frozenset()) -> tuple[Rate, ...] | None:
+    """The rates to apply in turn; none from a currency to itself, None where no way leads there."""
+    if start == end:
+        return ()
+    for currency, rate in legs.get(start, {}).items():
+        if currency not in seen:
+            onward = _path(legs, currency, end, seen | {start})
+            if onward is not None:
+                return (rate, *onward)
+    return None
 
 
 def _factor(from_currency: str, path: tuple[Rate, ...]) -> Fraction:

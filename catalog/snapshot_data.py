@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import date
 from fractions import Fraction
+from functools import cache
 from importlib.resources import files
 
 from catalog.money import price_nanos
@@ -34,8 +35,17 @@ class SnapshotRow:
 
 def snapshot_rows() -> Iterator[SnapshotRow]:
     """Every row, in the order of the file: provider, region, instance type, purchase."""
-    text = files("catalog").joinpath("snapshot", "list_prices.csv").read_text(encoding="utf-8")
-    return map(_row, csv.DictReader(text.splitlines()))
+    return map(_row, csv.DictReader(_text().splitlines()))
+
+
+@cache
+def snapshot_providers() -> frozenset[str]:
+    """The providers that the file has prices of."""
+    return frozenset(line.partition(",")[0] for line in _text().splitlines()[1:])
+
+
+def _text() -> str:
+    return files("catalog").joinpath("snapshot", "list_prices.csv").read_text(encoding="utf-8")
 
 
 def _row(row: Mapping[str, str]) -> SnapshotRow:

@@ -7,9 +7,8 @@ from enum import StrEnum
 from fractions import Fraction
 
 from catalog.money import nanos_text
+from catalog.units import MIB_PER_GIB
 from catalog.words import Hosting, Purchase
-
-MIB_PER_GIB = 1024
 
 RegionKey = tuple[str, str]
 """(provider, region)."""
@@ -68,6 +67,10 @@ class CountRange:
         return f"{number_text(self.low)}..{'' if self.high is None else number_text(self.high)}"
 
 
+ONE_GPU = CountRange(Fraction(1), Fraction(1))
+"""What a question for the cheapest means that says no count."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Spec:
     """The parameters of a question. None, and an empty tuple or set of exclusions, is no demand.
@@ -77,6 +80,8 @@ class Spec:
 
     gpus: frozenset[str] | None = None
     """Ids of accelerators."""
+    gpu_names: tuple[str, ...] = ()
+    """What the question called them, for the sentence that answers it; the ids are what counts."""
     instance_types: tuple[str, ...] = ()
     """Names or globs, case folded; any of them."""
     not_instance_types: tuple[str, ...] = ()
@@ -117,6 +122,11 @@ class Spec:
     limit: int = 5
     offset: int = 0
     explain: bool = False
+
+    @property
+    def limits_price(self) -> bool:
+        """Whether an offer needs a known price to match."""
+        return self.max_price_nanos is not None or self.max_price_per_gpu_nanos is not None
 
     def described(self) -> dict[str, object]:
         """The spec for people and programs to read: every parameter by its public name, null where nothing is asked.

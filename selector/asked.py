@@ -6,12 +6,15 @@ from fractions import Fraction
 from typing import Literal, TypeVar
 
 from catalog.parameters import PARAMETERS
-from catalog.spec import MIB_PER_GIB
+from catalog.units import MIB_PER_GIB
 from selector import values
-from selector.values import BadQuestion, alike
+from selector.values import BadQuestion, alike, has_control
 
 Endpoint = Literal["cheapest", "offers"]
 _T = TypeVar("_T")
+
+MOST_ITEMS = 100
+"""Values of one parameter: each may mean many models or places, and is looked up among all of them."""
 
 _NO_DEFAULT_ON_OFFERS = frozenset({"purchase", "spot", "count", "accounts", "hosting", "stock", "limit", "offset"})
 _SAID_TOGETHER = (frozenset({"purchase", "spot"}), frozenset({"region", "zone"}))
@@ -31,12 +34,12 @@ class Asked:
         return cls(_with_defaults(said, defaults, endpoint))
 
     def included(self, name: str) -> tuple[str, ...]:
-        """What is named, in lower case."""
-        return tuple(item.casefold() for item in self.items.get(name, ()) if not item.startswith("!"))
+        """What is named, as it was written."""
+        return tuple(item for item in self.items.get(name, ()) if not item.startswith("!"))
 
     def excluded(self, name: str) -> tuple[str, ...]:
-        """What is named after a `!`, in lower case."""
-        bare = (item[1:].strip().casefold() for item in self.items.get(name, ()) if item.startswith("!"))
+        """What is named after a `!`, as it was written."""
+        bare = (item[1:].strip() for item in self.items.get(name, ()) if item.startswith("!"))
         return tuple(map(_not_empty(name), bare))
 
     def one(self, name: str, read: Callable[[str, str], _T]) -> _T | None:
@@ -77,6 +80,10 @@ def _items(name: str, texts: Sequence[str]) -> tuple[str, ...]:
     items = tuple(item.strip() for text in texts for item in text.split(",") if item.strip())
     if not items:
         raise BadQuestion(name, f"{name} is empty: give it a value or leave it out.")
+    if len(items) > MOST_ITEMS:
+        raise BadQuestion(name, f"{name}: at most {MOST_ITEMS} values, please, not {len(items)}.")
+    if (odd := next(filter(has_control, items), None)) is not None:
+        raise BadQuestion(name, f"{name}={odd!r} holds a control character, which no value has.")
     return items
 
 
@@ -106,6 +113,6 @@ def contradiction(name: str, asked: Asked, other: str | None = None) -> frozense
 
 
 def _known(name: str, text: str, names: frozenset[str]) -> str:
-    if text not in names:
-        raise BadQuestion(name, f"{name}={text} is not known here.", alike(text, names))
-    return text
+    if text.casefold() not in names:
+        raise BadQuestion(name, f"{name}={text} is not known here, or not in use.", alike(text, names))
+    return text.casefold()

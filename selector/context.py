@@ -5,15 +5,21 @@ from datetime import datetime
 
 from catalog.fx import Rates
 from catalog.offers import Offer
+from catalog.spec import RegionKey
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Context:
-    """`now` is an aware UTC time; `accounts` are the providers with credentials here."""
+    """`now` is an aware UTC time; `accounts` are the providers with credentials here.
+
+    `unread` is where a source has not given its first whole answer, so that nothing is known to be missing there:
+    (provider, place), the place "" being all of the provider.
+    """
 
     now: datetime
     rates: Rates
     accounts: frozenset[str] = field(default_factory=frozenset)
+    unread: frozenset[RegionKey] = field(default_factory=frozenset)
 
     def nanos(self, offer: Offer, currency: str) -> int | None:
         """The price of the whole machine for one hour in a currency; None without a price or a rate."""

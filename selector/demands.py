@@ -7,7 +7,8 @@ from fractions import Fraction
 
 from catalog.facts import Machine
 from catalog.offers import Place
-from catalog.spec import MIB_PER_GIB, Accounts, Spec, number_text
+from catalog.spec import Accounts, Spec, number_text
+from catalog.units import MIB_PER_GIB
 from selector import measures
 from selector.reasons import Code, Reason
 

@@ -31,12 +31,10 @@ class _Shelf:
     runs: Mapping[str | None, _Run]
     zones: frozenset[ZoneNames]
     countries: frozenset[str]
+    machines: Mapping[str, str]
 
     def __len__(self) -> int:
         return sum(map(len, self.runs.values()))
-
-    def offers(self) -> Iterator[Offer]:
-        return (offer for run in self.runs.values() for _, offer in run)
 
 
 class Index:
@@ -74,13 +72,6 @@ class Index:
                 self._sorted.pop(gpu, None)
                 self._hold(gpu, shelf, gpu in made.runs)
 
-    def reprice(self, rates: Rates) -> None:
-        """Compare at other rates from now on: every shelf is sorted again."""
-        shelves = {key: _shelf(list(shelf.offers()), rates) for key, shelf in self._shelves.items()}
-        with self._lock:
-            self._rates, self._shelves = rates, shelves
-            self._sorted = {}
-
     def candidates(self, gpus: frozenset[str] | None) -> Iterable[Candidate]:
         """The offers of these accelerators, or all, in ascending price; machines without one only with None."""
         ids: Iterable[str | None] = list(self._holders) if gpus is None else gpus & self._holders.keys()
@@ -98,6 +89,10 @@ class Index:
     def countries(self) -> frozenset[str]:
         """Each country with an offer."""
         return frozenset().union(*(shelf.countries for shelf in list(self._shelves.values())))
+
+    def machines(self) -> dict[str, str]:
+        """The name of each machine with an offer: case folded -> as its provider writes it."""
+        return {folded: name for shelf in list(self._shelves.values()) for folded, name in shelf.machines.items()}
 
     def _hold(self, gpu: str | None, shelf: RegionKey, holds: bool) -> None:
         holders = self._holders.setdefault(gpu, set())
@@ -121,7 +116,7 @@ class Index:
         return (candidate for shelf in self._holders.get(gpu, ()) for candidate in self._shelves[shelf].runs[gpu])
 
 
-_EMPTY = _Shelf({}, frozenset(), frozenset())
+_EMPTY = _Shelf({}, frozenset(), frozenset(), {})
 
 
 def _shelf(offers: Sequence[Offer], rates: Rates) -> _Shelf:
@@ -136,4 +131,5 @@ def _shelf(offers: Sequence[Offer], rates: Rates) -> _Shelf:
         runs,
         frozenset((place.provider, place.region, place.zone, place.zone_id) for place in places if place.zone_key),
         frozenset(place.country for place in places if place.country is not None),
+        {name.casefold(): name for name in {offer.machine.instance_type for offer in offers}},
     )

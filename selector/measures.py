@@ -8,7 +8,7 @@ from fractions import Fraction
 
 from catalog.accelerators import Accelerator, accelerators, same_memory
 from catalog.facts import Machine
-from catalog.spec import MIB_PER_GIB
+from catalog.units import MIB_PER_GIB
 
 
 def accelerator_of(machine: Machine) -> Accelerator | None:
@@ -52,7 +52,9 @@ def bandwidth_gbs(machine: Machine) -> Fraction | None:
 
 
 def nvlink(machine: Machine) -> bool | None:
-    """Whether the GPUs are linked: as the provider says, else by the model's form."""
+    """Whether the GPUs are linked: as the provider says, else by the model's form; a slice of one never is."""
+    if machine.gpu_count is not None and 0 < machine.gpu_count < 1:
+        return False
     if machine.nvlink is not None:
         return machine.nvlink
     row = accelerator_of(machine)

@@ -1,33 +1,37 @@
 """The answer in one sentence for a person."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import timedelta
 
 from catalog.money import money_text
 from catalog.offers import Offer
-from catalog.spec import Spec, number_text
+from catalog.spec import ONE_GPU, Spec, number_text
 from catalog.words import Level
-from selector.ages import age_text
+from selector.ages import age_text, ago_text
 from selector.context import Context
 from selector.measures import accelerator_of
-from selector.ranking import Match, Miss, Ranking, Verdict
+from selector.ranking import Match, Miss, Ranking, Tier, Verdict
 
 _DECIMALS = 4
+_MOST_NAMED = 3
 _PASSED_OVER: Mapping[Verdict, str] = {
-    Verdict.UNCONFIRMED: "has nothing confirmed",
-    Verdict.OUT_OF_STOCK: "is out of stock",
-    Verdict.STALE: "has stale data only",
-    Verdict.TOO_DEAR: "is above the price limit",
-    Verdict.NOT_OFFERED_HERE: "does not offer it",
-    Verdict.NO_SOURCE: "has no comparable price or stock",
+    Verdict.UNCONFIRMED: "{has} nothing confirmed",
+    Verdict.OUT_OF_STOCK: "{is} out of stock",
+    Verdict.STALE: "{has} stale data only",
+    Verdict.TOO_DEAR: "{is} above the price limit",
+    Verdict.NO_SOURCE: "{has} no comparable price or stock",
 }
 _NOTHING: Mapping[Verdict, str] = {
-    Verdict.OUT_OF_STOCK: "is out of stock everywhere asked for",
-    Verdict.STALE: "was not seen in stock lately: what is known of it is stale",
-    Verdict.TOO_DEAR: "is above the price limit everywhere asked for",
-    Verdict.NOT_OFFERED_HERE: "is sold, but not on the terms or at the places asked for",
-    Verdict.NO_SUCH_MACHINE: "is not sold in a machine that meets these demands",
-    Verdict.NO_SOURCE: "has no source here that states a comparable price and stock",
+    Verdict.OUT_OF_STOCK: "{is} out of stock at {places}",
+    Verdict.STALE: "{was} not seen in stock lately: what is known of {places} is stale",
+    Verdict.TOO_DEAR: "{is} above the price limit at {places}",
+    Verdict.NOT_OFFERED_HERE: "{is} sold, but not on the terms or at the places asked for",
+    Verdict.NO_SUCH_MACHINE: "{is} not sold in a machine that meets these demands",
+    Verdict.NO_SOURCE: "{has} no source here that states a comparable price and stock",
 }
+_UNREAD = "{was} not read yet"
+_ONE = {"is": "is", "was": "was", "has": "has", "does": "does"}
+_SEVERAL = {"is": "are", "was": "were", "has": "have", "does": "do"}
 _LEVELS: Mapping[Level, str] = {
     Level.IN_STOCK: "in stock",
     Level.LOW: "low stock",
@@ -40,7 +44,7 @@ def message(ranking: Ranking, spec: Spec, context: Context) -> str:
     """One sentence: what, where, the price, the evidence and its age; or why nothing, and what comes nearest."""
     best = ranking.best
     if best is None:
-        return f"{_subject(spec)} {_NOTHING[ranking.verdict]}{_nearest(ranking, spec)}."
+        return f"{_nothing(ranking, spec)}{_nearest(ranking, spec)}."
     return f"{_what(best.offer)}: {_price(best, spec)}, {_stock(best, spec, context)}{_tiers(ranking)}."
 
 
@@ -80,32 +84,66 @@ def _stock(match: Match, spec: Spec, context: Context) -> str:
     score = f" {stock.score}" if stock.score else ""
     old = ", stale" if stock.stale(now, spec.max_age) else ""
     if price is not None and price.stale(now):
-        old += f", price stale: {age_text(now - price.seen_at)} old"
+        old += f", price stale: {_price_age(now - price.seen_at)}"
     doubt = "" if match.confirmed else "unconfirmed: "
-    return f"{doubt}{level} ({stock.evidence}{score} {age_text(now - stock.seen_at)} ago{old})"
+    return f"{doubt}{level} ({stock.evidence}{score} {ago_text(now - stock.seen_at)}{old})"
+
+
+def _price_age(age: timedelta) -> str:
+    return f"{age_text(age)} old" if age >= timedelta(0) else ago_text(age)
 
 
 def _tiers(ranking: Ranking) -> str:
-    passed = [tier for tier in ranking.tiers if tier.passed_over is not None]
-    texts = (
-        f"{', '.join(tier.regions) or 'every primary place'} {_PASSED_OVER[tier.passed_over]}"
-        for tier in passed
-        if tier.passed_over is not None
-    )
-    told = "; ".join(texts)
+    told = "; ".join(", ".join(_passed(tier, tier.passed_over)) for tier in ranking.tiers if tier.passed_over)
     return f"; fallback, because {told}" if told else ""
 
 
-def _subject(spec: Spec) -> str:
-    if not spec.gpus:
-        return "What is asked for"
-    names = sorted(spec.gpus)
-    return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
+def _passed(tier: Tier, verdict: Verdict) -> Iterator[str]:
+    """Why the answer is not from this tier, said of those of its regions alone of which it is true."""
+    if tier.about:
+        yield _said_of(tier.about, _PASSED_OVER[verdict])
+    if tier.unread:
+        yield _said_of(tier.unread, _UNREAD)
+    if not tier.about and not tier.unread:
+        yield _said_of(tier.regions, "{does} not offer it") if tier.tier else "no primary place offers it"
+
+
+def _nothing(ranking: Ranking, spec: Spec) -> str:
+    """Why there is no answer: of the places that have what was asked for, and of those that were not read."""
+    unread = _places(tier.unread for tier in ranking.tiers)
+    about = _places(tier.about for tier in ranking.tiers if tier.passed_over is ranking.verdict)
+    subject, verbs = _subject(spec)
+    if unread and ranking.verdict is Verdict.NO_SOURCE and not about:
+        return f"{subject}: {_said_of(unread, _UNREAD)}, so nothing is known of it there"
+    told = f"{subject} {_NOTHING[ranking.verdict].format(**verbs, places=_some(about))}"
+    return f"{told}; {_said_of(unread, _UNREAD)}" if unread else told
+
+
+def _places(of_tiers: Iterable[Sequence[str]]) -> list[str]:
+    return sorted({place for places in of_tiers for place in places})
+
+
+def _said_of(places: Sequence[str], words: str) -> str:
+    return f"{_some(places)} {words.format(**(_ONE if len(places) == 1 else _SEVERAL))}"
+
+
+def _some(names: Sequence[str]) -> str:
+    more = len(names) - _MOST_NAMED
+    return ", ".join(names[:_MOST_NAMED]) + (f" and {more} more" if more > 0 else "")
+
+
+def _subject(spec: Spec) -> tuple[str, Mapping[str, str]]:
+    """What was asked for in the question's own words, and the verbs that agree with it."""
+    names = spec.gpu_names or sorted(spec.gpus or ())
+    return (_some(names), _ONE if len(names) == 1 else _SEVERAL) if names else ("What is asked for", _ONE)
 
 
 def _nearest(ranking: Ranking, spec: Spec) -> str:
     if not ranking.nearest_misses:
         return ""
+    if spec.counts == (ONE_GPU,) and (miss := ranking.but_for_count) and miss.offer.machine.gpu_count:
+        count = number_text(miss.offer.machine.gpu_count)
+        return f"; count is 1 unless said: with count={count} there is {_what(miss.offer)}{_miss_price(miss, spec)}"
     miss = ranking.nearest_misses[0]
     return f"; nearest: {_what(miss.offer)}{_miss_price(miss, spec)} ({', '.join(map(str, miss.reasons))})"
 

@@ -2,11 +2,11 @@
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import timedelta
+from dataclasses import replace
 
 from catalog.accelerators import UnknownAccelerator, accelerators, resolve_question
 from catalog.fx import ecb_rates
-from catalog.spec import Accounts, CountRange, RegionKey, Sort, Spec, StockWish
+from catalog.spec import ONE_GPU, Accounts, CountRange, RegionKey, Sort, Spec, StockWish, ZoneKey
 from catalog.words import Hosting, Purchase
 from selector import values
 from selector.asked import Asked, Endpoint, contradiction
@@ -17,6 +17,7 @@ __all__ = ["BadQuestion", "Endpoint", "World", "understand"]
 
 _MOST: Mapping[Endpoint, int] = {"cheapest": 100, "offers": 10_000}
 _MOST_OFFSET = 100_000_000
+_GLOB_MARKS = frozenset("*?[")
 _COUNTED_GPU = re.compile(r"\s*(\d+)\s*[x×*]\s*(.+)", re.IGNORECASE)
 
 
@@ -29,16 +30,17 @@ def understand(
     accounts, hosting, stock, limit and offset.
     """
     asked = Asked.of(params, defaults, endpoint)
-    regions, not_regions = asked.sets("region", lambda text: regions_named("region", text, world))
-    zones, not_zones = asked.sets("zone", lambda text: zones_named("zone", text, world))
-    if regions is not None and zones is not None:
-        zones = frozenset(zone for zone in zones if zone[:2] in regions) or contradiction("zone", asked, "region")
-    primary = regions if regions is not None else {zone[:2] for zone in zones or ()}
-    countries, not_countries = asked.sets("country", lambda text: frozenset({_country(text, world)}))
+    placed = _with_places(_machine(asked, world, endpoint), asked, world, endpoint)
+    return _with_terms(placed, asked, world, endpoint)
+
+
+def _machine(asked: Asked, world: World, endpoint: Endpoint) -> Spec:
+    """What is asked of the machine."""
     return Spec(
         gpus=_gpus(asked),
-        instance_types=asked.included("instance_type"),
-        not_instance_types=asked.excluded("instance_type"),
+        gpu_names=asked.included("gpu"),
+        instance_types=_instance_types(asked.included("instance_type"), world),
+        not_instance_types=_instance_types(asked.excluded("instance_type"), world),
         counts=_counts(asked, endpoint),
         min_vram_mib=asked.gib("min_vram"),
         min_total_vram_mib=asked.gib("min_total_vram"),
@@ -53,7 +55,20 @@ def understand(
         min_memory_mib=asked.gib("min_memory"),
         min_memory_mib_per_vcpu=asked.gib("min_memory_per_vcpu"),
         min_memory_per_vram=asked.one("min_memory_per_vram", values.number),
-        purchases=_purchases(asked, endpoint),
+        hosting=_hosting(asked, endpoint),
+    )
+
+
+def _with_places(spec: Spec, asked: Asked, world: World, endpoint: Endpoint) -> Spec:
+    """Where it may be."""
+    regions, not_regions = asked.sets("region", lambda text: regions_named("region", text, world))
+    zones, not_zones = asked.sets("zone", lambda text: zones_named("zone", text, world))
+    if regions is not None and zones is not None:
+        zones = frozenset(zone for zone in zones if zone[:2] in regions) or contradiction("zone", asked, "region")
+    primary = regions if regions is not None else {zone[:2] for zone in zones or ()}
+    countries, not_countries = asked.sets("country", lambda text: frozenset({_country(text, world)}))
+    return replace(
+        spec,
         providers=asked.subset("provider", world.providers),
         countries=countries,
         not_countries=not_countries,
@@ -62,14 +77,21 @@ def understand(
         not_regions=not_regions,
         zones=zones,
         not_zones=not_zones,
-        fallback=_fallback(asked, primary, not_regions, world, endpoint),
+        fallback=_each_once(_fallback(asked, primary, not_regions, world, endpoint), regions, zones, not_regions),
         accounts=_accounts(asked, world, endpoint),
-        hosting=_hosting(asked, endpoint),
+    )
+
+
+def _with_terms(spec: Spec, asked: Asked, world: World, endpoint: Endpoint) -> Spec:
+    """On which terms, and how it is answered."""
+    return replace(
+        spec,
+        purchases=_purchases(asked, endpoint),
         max_price_nanos=asked.one("max_price", values.amount_nanos),
         max_price_per_gpu_nanos=asked.one("max_price_per_gpu", values.amount_nanos),
         currency=asked.one("currency", lambda _, text: _currency(text, world)) or "USD",
         stock=_stock(asked, endpoint),
-        max_age=_max_age(asked),
+        max_age=asked.one("max_age", values.duration),
         sort=_sort(asked),
         limit=asked.one("limit", lambda name, text: values.whole(name, text, 1, _MOST[endpoint])) or 5,
         offset=asked.one("offset", lambda name, text: values.whole(name, text, 0, _MOST_OFFSET)) or 0,
@@ -86,15 +108,31 @@ def _gpus(asked: Asked) -> frozenset[str] | None:
 
 def _models(text: str) -> frozenset[str]:
     if counted := _COUNTED_GPU.fullmatch(text):
-        raise BadQuestion("gpu", f"gpu={text}: the count is a parameter of its own.", [counted[2]])
+        raise BadQuestion("gpu", f"gpu={text}: the count is a parameter of its own.", [counted[2].casefold()])
     try:
         return resolve_question(text)
     except UnknownAccelerator as unknown:
-        raise BadQuestion("gpu", str(unknown).partition(": did you mean")[0] + ".", unknown.did_you_mean) from None
+        hint = "" if unknown.did_you_mean else " `GET /gpus` lists all."
+        raise BadQuestion("gpu", f"gpu={text} names no single accelerator.{hint}", unknown.did_you_mean) from None
+
+
+def _instance_types(texts: Iterable[str], world: World) -> tuple[str, ...]:
+    """The names and globs, case folded. A plain name that no machine has is refused, once all sources were read."""
+    return tuple(_instance_type(text, world) for text in texts)
+
+
+def _instance_type(text: str, world: World) -> str:
+    name = text.casefold()
+    if not _GLOB_MARKS & set(name) and world.machines and not world.unread and name not in world.machines:
+        near = [world.machines[folded] for folded in alike(name, world.machines)]
+        raise BadQuestion("instance_type", f"instance_type={text}: no machine here has this name.", near)
+    return name
 
 
 def _counts(asked: Asked, endpoint: Endpoint) -> tuple[CountRange, ...]:
-    items = asked.items.get("count", ("1",) if endpoint == "cheapest" else ())
+    if "count" not in asked.items:
+        return (ONE_GPU,) if endpoint == "cheapest" else ()
+    items = asked.items["count"]
     return tuple(dict.fromkeys(values.count_range("count", item) for item in items))
 
 
@@ -133,7 +171,9 @@ def _hosting(asked: Asked, endpoint: Endpoint) -> frozenset[Hosting]:
 
 
 def _hosts(text: str) -> frozenset[Hosting]:
-    return frozenset(Hosting) if text == "any" else frozenset({values.member("hosting", text, Hosting)})
+    if text.casefold() == "any":
+        return frozenset(Hosting)
+    return frozenset({values.member("hosting", text, Hosting, also=("any",))})
 
 
 def _country(text: str, world: World) -> str:
@@ -162,15 +202,13 @@ def _fallback(
     world: World,
     endpoint: Endpoint,
 ) -> tuple[frozenset[RegionKey], ...]:
-    """The tiers, each without the regions of earlier ones; explicit ones only on `offers`."""
+    """What is said or configured, in order; explicit ones only on `offers`."""
     items = asked.items.get("fallback")
     if items is None:
-        tiers = configured_fallback(primary, world) if endpoint == "cheapest" else ()
-    elif items == ("none",):
-        tiers = ()
-    else:
-        tiers = tuple(_fallback_tier(item, excluded, world) for item in items)
-    return _each_once(tiers, excluded)
+        return configured_fallback(primary, world) if endpoint == "cheapest" else ()
+    if items == ("none",):
+        return ()
+    return tuple(_fallback_tier(item, excluded, world) for item in items)
 
 
 def _fallback_tier(text: str, excluded: frozenset[RegionKey], world: World) -> frozenset[RegionKey]:
@@ -185,9 +223,15 @@ def _fallback_tier(text: str, excluded: frozenset[RegionKey], world: World) -> f
 
 
 def _each_once(
-    tiers: Iterable[frozenset[RegionKey]], excluded: frozenset[RegionKey]
+    tiers: Iterable[frozenset[RegionKey]],
+    regions: frozenset[RegionKey] | None,
+    zones: frozenset[ZoneKey] | None,
+    excluded: frozenset[RegionKey],
 ) -> tuple[frozenset[RegionKey], ...]:
-    seen = set(excluded)
+    """The tiers without what is excluded, primary or in an earlier tier. Of a primary zone, its region is neither."""
+    if regions is None and zones is None:
+        return ()
+    seen = set(excluded if zones is not None else excluded | (regions or frozenset()))
     kept = []
     for tier in tiers:
         kept.append(tier - seen)
@@ -203,14 +247,11 @@ def _accounts(asked: Asked, world: World, endpoint: Endpoint) -> Accounts:
 
 
 def _stock(asked: Asked, endpoint: Endpoint) -> StockWish:
-    stated = asked.one("stock", lambda name, text: values.member(name, text, StockWish))
-    if stated is StockWish.ALL and endpoint == "cheapest":
+    if endpoint == "cheapest" and asked.items.get("stock") == ("all",):
         raise BadQuestion("stock", "stock=all lists sold-out machines too: ask /offers for that.", ["any", "prefer"])
+    wishes = [wish for wish in StockWish if endpoint == "offers" or wish is not StockWish.ALL]
+    stated = asked.one("stock", lambda name, text: values.member(name, text, wishes))
     return stated or (StockWish.PREFER if endpoint == "cheapest" else StockWish.ALL)
-
-
-def _max_age(asked: Asked) -> timedelta | None:
-    return asked.one("max_age", values.duration)
 
 
 def _sort(asked: Asked) -> Sort:

@@ -4,29 +4,32 @@ from collections.abc import Iterable, Sequence
 
 from catalog.fx import Rate
 from catalog.offers import Offer
-from catalog.spec import Accounts, Spec, StockWish
+from catalog.spec import Accounts, RegionKey, Spec, StockWish
 from selector.context import Context
 from selector.explain import Explanation, explain
 from selector.index import Index
 from selector.order import sort_value
 from selector.ranking import Match, Ranking, Tier, Verdict
+from selector.unread import unread_places
 from selector.walk import Kept, TierWalk, Walk
 from selector.why_not import Reasons, Standing, standing
 
 __all__ = ["Context", "Index", "browse", "rank"]
 
-_NOTHING = Explanation({}, (), machine_exists=True)
+_NOTHING = Explanation({}, (), None, machine_exists=True)
 
 
-def rank(index: Index, spec: Spec, context: Context, *, counts: bool = True) -> Ranking:
+def rank(index: Index, spec: Spec, context: Context) -> Ranking:
     """Choose among the offers of the index. The same offers give the same answer, in whatever order they came.
 
-    Without `counts` the walk stops once the answer is settled; a tier's counts are then None unless it was walked to
-    the end. Everything else is the same. Raises ValueError for `stock=all`, which would answer with sold-out machines.
+    Raises ValueError for `stock=all`, which would answer with sold-out machines.
     """
     if spec.stock is StockWish.ALL:
         raise ValueError("stock=all lists offers and chooses none: browse() does that")
-    walk = Walk(index, spec, context, counts=counts)
+    walk = Walk(index, spec, context)
+    unread = [unread_places(spec, context, regions) for regions in (_primary(spec), *spec.fallback)]
+    for found, places in zip(walk.tiers, unread, strict=True):
+        found.unread = bool(places)
     answering = _answering(walk.tiers, spec.stock)
     kept = _in_order(walk.tiers[answering].all() if answering is not None else [], spec, context)
     explained = explain(index, spec, context) if spec.explain or answering is None else _NOTHING
@@ -34,16 +37,18 @@ def rank(index: Index, spec: Spec, context: Context, *, counts: bool = True) -> 
     unconfirmed = _unconfirmed(walk.tiers[: (answering or 0) + 1], best, spec, context)
     alternatives = tuple(each.match() for each in kept[1 + spec.offset : 1 + spec.offset + spec.limit])
     shown = [match.offer for match in (best, unconfirmed, *alternatives) if match is not None]
+    missed = [miss.offer for miss in (*explained.nearest_misses, explained.but_for_count) if miss is not None]
     return Ranking(
         verdict=_verdict(walk.tiers, best, explained, _has_source(index, spec, context)),
         best=best,
         unconfirmed=unconfirmed,
         alternatives=alternatives,
-        tiers=tuple(_tier(number, walk, spec, answering) for number in range(len(walk.tiers))),
+        tiers=tuple(_tier(number, tier, spec, answering, unread[number]) for number, tier in enumerate(walk.tiers)),
         fallback_used=bool(answering),
         rejected=explained.rejected,
         nearest_misses=explained.nearest_misses,
-        rates=_rates([*shown, *(miss.offer for miss in explained.nearest_misses)], spec, context),
+        but_for_count=explained.but_for_count,
+        rates=_rates([*shown, *missed], spec, context),
     )
 
 
@@ -102,30 +107,28 @@ def _has_source(index: Index, spec: Spec, context: Context) -> bool:
     return bool(providers & context.accounts if spec.accounts is Accounts.MINE else providers)
 
 
-def _tier(number: int, walk: Walk, spec: Spec, answering: int | None) -> Tier:
-    tier = walk.tiers[number]
-    passed_over = answering is None or number < answering
-    regions = spec.fallback[number - 1] if number else _primary(spec)
-
-    def count(*stands: Standing) -> int | None:
-        return sum(tier.counts[each] for each in stands) if walk.complete else None
-
+def _tier(number: int, tier: TierWalk, spec: Spec, answering: int | None, unread: tuple[str, ...]) -> Tier:
+    passed_over = tier.verdict() if answering is None or number < answering else None
+    regions = spec.fallback[number - 1] if number else _primary(spec) or ()
     return Tier(
         tier=number,
         regions=tuple(sorted({region for _, region in regions})),
-        matching=count(*Standing),
-        confirmed=count(Standing.CONFIRMED),
-        out=count(Standing.OUT),
-        unknown=count(Standing.UNCONFIRMED),
-        stale=count(Standing.STALE),
-        passed_over=tier.verdict() if passed_over else None,
+        matching=tier.counts.total(),
+        confirmed=tier.counts[Standing.CONFIRMED],
+        out=tier.counts[Standing.OUT],
+        unknown=tier.counts[Standing.UNCONFIRMED],
+        stale=tier.counts[Standing.STALE],
+        passed_over=passed_over,
+        about=tuple(sorted(tier.regions[passed_over])) if passed_over else (),
+        unread=unread if passed_over else (),
     )
 
 
-def _primary(spec: Spec) -> Iterable[tuple[str, str]]:
-    if spec.regions is not None:
-        return spec.regions
-    return {zone[:2] for zone in spec.zones or ()}
+def _primary(spec: Spec) -> frozenset[RegionKey] | None:
+    """The primary regions; None where the question names none, and every place is primary."""
+    if spec.zones is not None:
+        return frozenset(zone[:2] for zone in spec.zones)
+    return spec.regions
 
 
 def _rates(offers: Iterable[Offer], spec: Spec, context: Context) -> tuple[Rate, ...]:

@@ -43,22 +43,23 @@ class Miss:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tier:
-    """A tier's offers that meet every demand but those on stock: `matching` is the sum of the four counts.
-
-    The counts are None where the walk stopped before they were known.
-    """
+    """A tier's offers that meet every demand but those on stock: `matching` is the sum of the four counts."""
 
     tier: int
     regions: tuple[str, ...]
     """Codes, sorted; empty where the question names no region, and every place is primary."""
-    matching: int | None
-    confirmed: int | None
-    out: int | None
-    unknown: int | None
+    matching: int
+    confirmed: int
+    out: int
+    unknown: int
     """Fresh, yet neither confirmed nor out."""
-    stale: int | None
+    stale: int
     passed_over: Verdict | None
     """Why the answer is not from this tier; None for the one that answered and those after it."""
+    about: tuple[str, ...] = ()
+    """The regions that `passed_over` is said of, sorted: those with the offers that are out, too dear, unconfirmed."""
+    unread: tuple[str, ...] = ()
+    """The places of this tier of which no source was read yet, sorted; told of a tier that is passed over."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,5 +74,7 @@ class Ranking:
     fallback_used: bool
     rejected: Mapping[str, int]
     nearest_misses: tuple[Miss, ...]
+    but_for_count: Miss | None
+    """Where reasons are told: the cheapest offer that nothing but its number of GPUs speaks against."""
     rates: tuple[Rate, ...]
     """Those that the offers shown were converted at."""

@@ -2,19 +2,20 @@
 
 import difflib
 import re
+import unicodedata
 from collections.abc import Iterable
 from datetime import timedelta
 from enum import StrEnum
 from fractions import Fraction
 from typing import TypeVar
 
+from catalog import durations
 from catalog.money import NANOS
 from catalog.spec import CountRange
 
-_NUMBER = re.compile(r"\d{1,15}(\.\d{1,15})?", re.ASCII)
-_COUNT = re.compile(r"\d{1,6}(\.\d{1,9})?|\d{1,3}/\d{1,3}", re.ASCII)
-_DURATION = re.compile(r"(\d{1,9})([smhd])", re.ASCII)
-_UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
+_NUMBER = re.compile(r"\d{1,15}(\.\d{1,4}0*)?", re.ASCII)  # as answers show it: `number_text` has four decimals
+_AMOUNT = re.compile(r"\d{1,15}(\.\d{1,9}0*)?", re.ASCII)
+_COUNT = re.compile(r"\d{1,6}(\.\d{1,4}0*)?|\d{1,3}/\d{1,3}", re.ASCII)
 _MOST_SLICES = 64  # vGPU profiles cut a card into at most 64 (a 64 GB board into 1 GB slices)
 
 _E = TypeVar("_E", bound=StrEnum)
@@ -31,24 +32,33 @@ class BadQuestion(ValueError):
         super().__init__(message + hint)
 
 
+def has_control(text: str) -> bool:
+    """Whether a control character is in it, NUL and line ends too: none belongs into a value, and some stores fail."""
+    return any(unicodedata.category(character) == "Cc" for character in text)
+
+
 def alike(text: str, names: Iterable[str]) -> list[str]:
     """At most five of these names that look like the text, the likest first."""
     return difflib.get_close_matches(text.casefold()[:64], sorted(set(names)), n=5, cutoff=0.5)
 
 
 def number(parameter: str, text: str) -> Fraction:
-    """A positive decimal number, exact."""
+    """A positive decimal number, exact, of at most four decimals: what is asked for is shown as it was understood."""
     value = Fraction(text) if _NUMBER.fullmatch(text) else None
     if not value:
-        raise BadQuestion(parameter, f"{parameter}={text}: write a number above 0, such as 24 or 0.5.")
+        raise BadQuestion(
+            parameter, f"{parameter}={text}: write a number above 0, of at most four decimals, such as 24 or 0.5."
+        )
     return value
 
 
 def amount_nanos(parameter: str, text: str) -> int:
-    """A limit of money in nano-units, rounded down: prices are whole nano-units, so nothing is lost."""
-    nanos = int(number(parameter, text) * NANOS)
+    """A limit of money in nano-units, the finest that a price is known to."""
+    nanos = int(Fraction(text) * NANOS) if _AMOUNT.fullmatch(text) else 0
     if not nanos:
-        raise BadQuestion(parameter, f"{parameter}={text}: the smallest amount is 0.000000001.")
+        raise BadQuestion(
+            parameter, f"{parameter}={text}: write an amount above 0, of at most nine decimals, such as 12.50."
+        )
     return nanos
 
 
@@ -69,18 +79,21 @@ def truth(parameter: str, text: str) -> bool:
 
 
 def duration(parameter: str, text: str) -> timedelta:
-    """`60s`, `10m`, `2h`, `1d`; above 0."""
-    found = _DURATION.fullmatch(text)
-    if found is None or not int(found[1]):
-        raise BadQuestion(parameter, f"{parameter}={text}: write a duration such as 60s, 10m or 2h.")
-    return timedelta(**{_UNITS[found[2]]: int(found[1])})
+    """`60s`, `10m`, `2h`, `1d`."""
+    length = durations.duration(text)
+    if length is None:
+        raise BadQuestion(parameter, f"{parameter}={text}: write a duration from 1s to 3650d, such as 60s, 10m or 2h.")
+    return length
 
 
 def count_range(parameter: str, text: str) -> CountRange:
     """`4` exactly, `4..` at least, `2..8` a range, `0.25` or `1/4` that fraction."""
     low, dots, high = (part.strip() for part in text.partition(".."))
     if not _COUNT.fullmatch(low) or (high and not _COUNT.fullmatch(high)):
-        raise BadQuestion(parameter, f"{parameter}={text}: write 8, 4.. (at least), 2..8 (a range) or 0.25.")
+        raise BadQuestion(
+            parameter,
+            f"{parameter}={text}: write 8, 4.. (at least), 2..8 (a range), 1/6, or 0.25 (four decimals at most).",
+        )
     least = _share(parameter, low)
     most = _share(parameter, high) if high else None if dots else least
     if most is not None and (most < least or not most):
@@ -97,10 +110,11 @@ def _share(parameter: str, text: str) -> Fraction:
     return near if round(near, 4) == exact else exact
 
 
-def member(parameter: str, text: str, words: Iterable[_E]) -> _E:
-    """The word of an enumeration."""
+def member(parameter: str, text: str, words: Iterable[_E], also: Iterable[str] = ()) -> _E:
+    """The word of an enumeration; `also` are words that the parameter takes beside, named in a refusal."""
     known = {str(word): word for word in words}
     word = known.get(text.casefold())
     if word is None:
-        raise BadQuestion(parameter, f"{parameter}={text}: write {', '.join(known)}.", alike(text, known) or known)
+        names = [*known, *also]
+        raise BadQuestion(parameter, f"{parameter}={text}: write {', '.join(names)}.", alike(text, names) or names)
     return word

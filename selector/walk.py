@@ -5,12 +5,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from catalog.offers import Offer
-from catalog.spec import Sort, Spec, StockWish
+from catalog.spec import Sort, Spec
 from selector.context import Context
 from selector.index import CURRENCY, UNPRICED, Index
 from selector.order import OrderKey, Value, order_key, sort_value
 from selector.ranking import Match, Verdict
-from selector.reasons import Code
+from selector.reasons import Code, Reason
 from selector.why_not import Reasons, Standing, qualifies, standing
 
 
@@ -39,9 +39,12 @@ class TierWalk:
 
     counts: Counter[Standing] = field(default_factory=Counter)
     """Of the offers that meet every demand but those on stock."""
-    too_dear: int = 0
-    incomparable: int = 0
-    """Neither answered nor out: no price, no rate, or no confirmation where one is asked for."""
+    regions: dict[Verdict, set[str]] = field(default_factory=lambda: {verdict: set() for verdict in Verdict})
+    """The regions of the offers that may be answered, are out, whose stated stock is only stale, that are too dear, or
+    of which no source says enough (`NO_SOURCE`: no price, no rate, or no confirmation where one is asked for).
+    """
+    unread: bool = False
+    """Whether a source of the tier was not read yet."""
     kept: dict[Standing, list[Kept]] = field(default_factory=lambda: {stands: [] for stands in Standing})
 
     def unconfirmed(self) -> list[Kept]:
@@ -54,43 +57,27 @@ class TierWalk:
 
     def verdict(self) -> Verdict:
         """What this tier alone would be answered with."""
-        if self.kept[Standing.CONFIRMED]:
-            return Verdict.CONFIRMED
-        if self.unconfirmed():
-            return Verdict.UNCONFIRMED
-        if self.counts[Standing.OUT]:
-            return Verdict.OUT_OF_STOCK
-        if self.counts[Standing.STALE]:
-            return Verdict.STALE
-        if self.too_dear:
-            return Verdict.TOO_DEAR
-        return Verdict.NO_SOURCE if self.incomparable else Verdict.NOT_OFFERED_HERE
+        found = (verdict for verdict in Verdict if self.regions[verdict])
+        return next(found, Verdict.NO_SOURCE if self.unread else Verdict.NOT_OFFERED_HERE)
 
 
 class Walk:
-    """Goes over the candidates of a question in ascending price.
+    """Goes over all the candidates of a question, once.
 
-    Keeps, for each tier and standing, the first offers in order and all that tie with the last of them. With `counts`
-    it goes to the end; without, it stops as soon as the primary places have settled the answer.
+    Keeps, for each tier and standing, the first offers in order and all that tie with the last of them.
     """
 
-    def __init__(self, index: Index, spec: Spec, context: Context, *, counts: bool) -> None:
+    def __init__(self, index: Index, spec: Spec, context: Context) -> None:
         self._spec = spec
         self._context = context
         self._need = 1 + spec.offset + spec.limit
         self._ascending = spec.sort is Sort.PRICE and spec.currency == CURRENCY and context.rates is index.rates
         self._reasons = Reasons(spec, context)
         self.tiers = [TierWalk() for _ in range(1 + len(spec.fallback))]
-        self.complete = self._go(index, may_stop=self._ascending and not counts)
-
-    def _go(self, index: Index, *, may_stop: bool) -> bool:
         for nanos, offer in self._priced(index):
-            if may_stop and self._settled(nanos):
-                return False
             tier = self._reasons.tier(offer)
             if tier is not None:
-                self._take(tier, nanos, offer)
-        return True
+                self._take(self.tiers[tier], tier, nanos, offer)
 
     def _priced(self, index: Index) -> Iterator[tuple[int | None, Offer]]:
         candidates = index.candidates(self._spec.gpus)
@@ -98,34 +85,38 @@ class Walk:
             return ((None if nanos == UNPRICED else nanos, offer) for nanos, offer in candidates)
         return ((self._context.nanos(offer, self._spec.currency), offer) for _, offer in candidates)
 
-    def _take(self, tier: int, nanos: int | None, offer: Offer) -> None:
-        found = self.tiers[tier]
+    def _take(self, found: TierWalk, tier: int, nanos: int | None, offer: Offer) -> None:
         against = next(self._reasons.of_price(offer, nanos), None)
-        if against is not None and against.code is Code.TOO_DEAR:
-            found.too_dear += 1
-            return
         stands = standing(offer, self._spec, self._context)
-        if stands is Standing.RESTRICTED:
+        verdict = self._verdict(offer, against, stands)
+        if verdict is None:
             return
-        found.counts[stands] += 1
-        if against is None and qualifies(stands, self._spec.stock):
+        found.regions[verdict].add(offer.place.region)
+        if against is None or not self._spec.limits_price:  # what breaks a price limit does not match
+            found.counts[stands] += 1
+        if verdict in (Verdict.CONFIRMED, Verdict.UNCONFIRMED):
             self._keep(found.kept[stands], offer, tier, nanos, stands)
-        elif stands < Standing.OUT:
-            found.incomparable += 1
+
+    def _verdict(self, offer: Offer, against: Reason | None, stands: Standing) -> Verdict | None:
+        """What a tier with this offer alone would be answered with; None for one that does not count at all."""
+        if against is not None and against.code is Code.TOO_DEAR:
+            return Verdict.TOO_DEAR
+        if stands is Standing.RESTRICTED:
+            return None
+        if against is not None and self._spec.limits_price:
+            return Verdict.NO_SOURCE
+        if stands is Standing.OUT:
+            return Verdict.OUT_OF_STOCK
+        if against is not None:
+            return Verdict.NO_SOURCE
+        if qualifies(stands, self._spec.stock):
+            return Verdict.CONFIRMED if stands is Standing.CONFIRMED else Verdict.UNCONFIRMED
+        lapsed = stands is Standing.STALE and offer.stock_at(self._context.now).tells_level
+        return Verdict.STALE if lapsed else Verdict.NO_SOURCE
 
     def _keep(self, some: list[Kept], offer: Offer, tier: int, nanos: int | None, stands: Standing) -> None:
         if not self._ascending or not _past(some, self._need, nanos):
             some.append(Kept(offer, tier, nanos, sort_value(offer, nanos, self._spec.sort), stands))
-
-    def _settled(self, nanos: int | None) -> bool:
-        """Whether nothing from this price on can change the answer."""
-        kept = self.tiers[0].kept
-        enough = _past(kept[Standing.CONFIRMED], self._need, nanos)
-        if self._spec.stock is StockWish.CONFIRMED:
-            return enough
-        if self._spec.stock is StockWish.ANY:
-            enough = enough or _past(kept[Standing.UNCONFIRMED], self._need, nanos)
-        return enough and _past(kept[Standing.UNCONFIRMED], 1, nanos)
 
 
 def _past(some: list[Kept], need: int, nanos: int | None) -> bool:

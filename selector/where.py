@@ -14,36 +14,47 @@ class World:
     """What exists here, so that what does not can be refused by name."""
 
     providers: frozenset[str]
+    """Those in use: no other has a place here."""
     accounts: frozenset[str] = frozenset()
     """Providers with credentials here."""
     regions: frozenset[RegionKey] = frozenset()
     zones: frozenset[tuple[str, str, str | None, str | None]] = frozenset()
     """(provider, region, zone name, zone id)."""
     countries: frozenset[str] = frozenset()
+    machines: Mapping[str, str] = field(default_factory=dict, hash=False)
+    """The names of the machines that are offered: case folded -> as their provider writes them."""
+    unread: frozenset[RegionKey] = frozenset()
+    """Where no source was read yet, so that a name may still turn up; a place "" is all of its provider."""
     currencies: frozenset[str] = frozenset()
     """Currencies with a rate of the operator's own, beside the bundled ones."""
     fallback: Mapping[str, Sequence[str]] = field(default_factory=dict, hash=False)
     """Region -> the regions configured to fall back on, in order."""
 
     def all_regions(self) -> frozenset[RegionKey]:
-        """Those with data and those that the table of places knows."""
-        return self.regions | known_regions().keys()
+        """Those with data, and those that the table of places knows of the providers in use.
+
+        Of a provider that the table does not know, those still to be read: else a misspelt setting would be a region.
+        """
+        known = {key for key in known_regions() if key[0] in self.providers}
+        in_table = {provider for provider, _ in known_regions()}
+        return self.regions | known | {key for key in self.unread if key[1] and key[0] not in in_table}
 
     def all_countries(self) -> frozenset[str]:
-        """Those with data and those that the table of places knows."""
-        return self.countries | {known.country for known in known_regions().values()}
+        """Those with data and those that the table of places knows, of the providers in use."""
+        known = known_regions()
+        return self.countries | {known[key].country for key in known if key[0] in self.providers}
 
 
 def regions_named(parameter: str, text: str, world: World) -> frozenset[RegionKey]:
     """Every region that a code, a glob, `provider:…` or a city means; a name that means none is refused."""
     provider, name = _split(parameter, text, world)
     known = [key for key in world.all_regions() if provider in (None, key[0])]
-    city = {key for key in regions_of_city(name) if provider in (None, key[0])}
+    city = {key for key in regions_of_city(name) if key[0] in ({provider} if provider else world.providers)}
     found = city | {key for key in known if _named(name, key[1])}
     if not found:
         raise BadQuestion(
             parameter,
-            f"{parameter}={text}: no region or city here has this name. `GET /regions` lists them.",
+            f"{parameter}={text}: no region or city here has this name{_so_far(world)}. `GET /regions` lists them.",
             alike(name, (region for _, region in known)),
         )
     return frozenset(found)
@@ -65,7 +76,8 @@ def zones_named(parameter: str, text: str, world: World) -> frozenset[ZoneKey]:
     found = found or _taken_at_its_word(provider, name, world)
     if not found:
         names = (word for zone in zones for word in zone[2:] if word)
-        raise BadQuestion(parameter, f"{parameter}={text}: no zone here has this name or id.", alike(name, names))
+        message = f"{parameter}={text}: no zone here has this name or id{_so_far(world)}."
+        raise BadQuestion(parameter, message, alike(name, names))
     return frozenset(found)
 
 
@@ -82,10 +94,26 @@ def _taken_at_its_word(provider: str | None, name: str, world: World) -> set[Zon
 
 
 def configured_fallback(primary: Iterable[RegionKey], world: World) -> tuple[frozenset[RegionKey], ...]:
-    """The tiers configured for the primary regions, in order, each region once."""
+    """The tiers configured for the primary regions, in order, each region once.
+
+    One that is not known now is left out, since the question did not name it; the operator is told of it at the start.
+    """
     lists = {_setting_name(region): texts for region, texts in world.fallback.items()}
     texts = [text for _, region in sorted(primary) for text in lists.get(_setting_name(region), ())]
-    return tuple(regions_named("fallback", text, world) for text in dict.fromkeys(texts))
+    tiers = (_regions_known("fallback", text, world) for text in dict.fromkeys(texts))
+    return tuple(filter(None, tiers))
+
+
+def _regions_known(parameter: str, text: str, world: World) -> frozenset[RegionKey]:
+    """As `regions_named`, and empty where the name means none."""
+    try:
+        return regions_named(parameter, text, world)
+    except BadQuestion:
+        return frozenset()
+
+
+def _so_far(world: World) -> str:
+    return " so far; not every source was read yet" if world.unread else ""
 
 
 def _setting_name(region: str) -> str:
@@ -99,7 +127,9 @@ def _split(parameter: str, text: str, world: World) -> tuple[str | None, str]:
         return None, text
     if provider.casefold() not in world.providers:
         raise BadQuestion(
-            parameter, f"{parameter}={text}: there is no provider {provider}.", alike(provider, world.providers)
+            parameter,
+            f"{parameter}={text}: there is no provider {provider} here, or it is not in use.",
+            alike(provider, world.providers),
         )
     return provider.casefold(), name
 

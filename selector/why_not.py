@@ -9,7 +9,7 @@ from catalog.money import nanos_text
 from catalog.offers import Offer, Place, StockNow
 from catalog.spec import Spec, StockWish
 from catalog.words import Level, Purchase
-from selector.ages import age_text
+from selector.ages import ago_text
 from selector.context import Context
 from selector.demands import machine_demands, place_demands, tier_of
 from selector.reasons import Code, Reason
@@ -121,7 +121,7 @@ class Reasons:
         """The demands on the price, given as nano-units of the question's currency."""
         spec = self._spec
         if nanos is None:
-            if spec.stock is not StockWish.ALL or _limited(spec):
+            if spec.stock is not StockWish.ALL or spec.limits_price:
                 yield self._unpriced(offer)
             return
         if spec.max_price_nanos is not None and nanos > spec.max_price_nanos:
@@ -149,15 +149,15 @@ def qualifies(stands: Standing, wish: StockWish) -> bool:
 
 def _stock_reason(stands: Standing, offer: Offer, context: Context) -> Reason:
     stock = offer.stock_at(context.now)
-    age = age_text(context.now - stock.seen_at)
+    seen = ago_text(context.now - stock.seen_at)
     if stands is Standing.RESTRICTED:
         return Reason(Code.RESTRICTED, f"{stock.detail} for this account")
     if stands is Standing.OUT:
         return Reason(Code.OUT_OF_STOCK, "out of stock")
     if stands is Standing.STALE and stock.level is Level.OUT:
-        return Reason(Code.STALE, f"out of stock when last seen {age} ago")
-    if stands is Standing.STALE:
-        return Reason(Code.STALE, f"stale: stock seen {age} ago{_price_age(offer, context)}")
+        return Reason(Code.STALE, f"out of stock when last seen {seen}")
+    if stands is Standing.STALE and stock.tells_level:
+        return Reason(Code.STALE, f"stale: stock seen {seen}{_price_age(offer, context)}")
     return Reason(Code.NOT_CONFIRMED, f"stock {stock.level.replace('_', ' ')} ({stock.evidence}), not confirmed")
 
 
@@ -167,10 +167,6 @@ def _unmet(demands: Iterable[Callable[[_T], Reason | None]], thing: _T) -> Itera
 
 def _restricted(stock: StockNow) -> bool:
     return stock.level is Level.UNKNOWN and stock.detail.startswith("restricted")
-
-
-def _limited(spec: Spec) -> bool:
-    return spec.max_price_nanos is not None or spec.max_price_per_gpu_nanos is not None
 
 
 def _per_gpu(offer: Offer, nanos: int, most: int) -> Iterator[Reason]:
@@ -186,4 +182,4 @@ def _too_dear(name: str, nanos: int, most: int) -> Reason:
 
 
 def _price_age(offer: Offer, context: Context) -> str:
-    return "" if offer.price is None else f", price {age_text(context.now - offer.price.seen_at)} ago"
+    return "" if offer.price is None else f", price {ago_text(context.now - offer.price.seen_at)}"

@@ -5,12 +5,19 @@ from datetime import date, timedelta
 from decimal import Decimal
 from fractions import Fraction
 from pathlib import Path
+from typing import Any
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
+from sqlalchemy import update
 
 from catalog.words import Purchase
+from store.engine import writing
+from store.snapshot import load_bundled
+from store.tables import CELLS
 from tests.support.filled import Filled, Server, config_for, machine, price, served, sold, stock, v100_at_tencent
+
+EVERY = frozenset({"alibaba", "aws", "azure", "gcp", "runpod", "tencent"})
 
 
 @pytest.fixture
@@ -180,3 +187,149 @@ def test_a_prepaid_price_shows_its_upfront_amount(server: Server) -> None:
     server.filled.poll("aws", "stock", "us-east-1", [machine("us-east-1", "m"), upfront])
     (offer,) = server.get("/offers?purchase=reserved_1y")["items"]
     assert offer["native_price"]["upfront"] == {"amount": "35040", "months": 12}
+
+
+def test_a_time_ahead_of_the_clock_is_stale_and_has_no_negative_age(server: Server) -> None:
+    server.filled.later(hours=-2)
+    best = server.get("/cheapest?gpu=v100&region=ap-nanjing")["best"]
+    assert (best["native_price"]["stale"], best["native_price"]["age_s"]) == (True, 0)
+    assert (best["stock"]["stale"], best["stock"]["confirmed"], best["stock"]["age_s"]) == (True, False, 0)
+    assert "-" not in server.client.get("/metrics").text.split("gpufare_board_age_seconds ")[1].split()[0]
+
+
+def test_a_machine_whose_gpu_is_not_known_shows_the_provider_s_own_word(server: Server) -> None:
+    server.filled.plan("aws", ("stock", "us-east-1"))
+    facts = sold("us-east-1", "x1.large", "1", gpu=None, gpu_raw="NVIDIA X9000")
+    server.filled.poll("aws", "stock", "us-east-1", facts)
+    (offer,) = server.get("/offers?instance_type=x1.large")["items"]
+    assert (offer["gpu"], offer["gpu_name"], offer["gpu_count"]) == (None, "NVIDIA X9000", "1")
+    assert (offer["gpu_vram_gib"], offer["nvlink"], offer["stock"]["detail"]) == (None, None, None)
+
+
+def test_the_shipped_price_list_is_a_source_of_the_answers_that_rest_on_it(tmp_path: Path) -> None:
+    filled = Filled(tmp_path)
+    filled.plan("azure", account=False, off={"prices": "not in this version"})
+    load_bundled(filled.engine)
+    with served(filled, providers=EVERY) as server:
+        answer = server.get("/cheapest?gpu=a100-80g&provider=azure")
+        native = answer["best"]["native_price"]
+        assert native["source"].startswith("snapshot")
+        off, listed = answer["sources"]
+        assert (off["feed"], off["status"]) == ("prices", "off")
+        assert listed | {"last_success": None, "age_s": None} == {
+            "provider": "azure",
+            "feed": "snapshot",
+            "last_success": None,
+            "age_s": None,
+            "status": "stale",
+            "error": None,
+        }
+        shown = [answer["best"], *answer["alternatives"]]
+        assert listed["last_success"] == min(one["native_price"]["observed_at"] for one in shown)
+        assert listed["age_s"] == max(one["native_price"]["age_s"] for one in shown)
+        every = server.get("/cheapest?gpu=a100-80g&count=1..")
+        shown_of = {one["provider"] for one in (every["best"], *every["alternatives"])}
+        assert {one["provider"] for one in every["sources"] if one["feed"] == "snapshot"} == shown_of
+    filled.engine.dispose()
+
+
+def test_an_answer_of_polled_data_alone_names_no_price_list(server: Server) -> None:
+    load_bundled(server.filled.engine)
+    answer = server.get("/cheapest?gpu=v100&region=ap-nanjing")
+    assert answer["best"]["native_price"]["source"] == "a list"
+    assert [one["feed"] for one in answer["sources"]] == ["stock"]
+
+
+def test_what_was_not_polled_yet_is_never_reported_as_not_offered(tmp_path: Path) -> None:
+    """The first seconds of a server: nothing read; one place read; all read, and sold in neither."""
+    filled = Filled(tmp_path)
+    v100: dict[str, Any] = {"gpu": "v100-sxm2-32g"}
+    ask = "/cheapest?gpu=v100&region=ap-guangzhou&fallback=ap-chongqing"
+    filled.plan("tencent", ("places", ""))
+    with served(filled) as server:
+        answer = server.get(ask)
+        assert answer["verdict"] == "no_source"
+        assert [tier["passed_over"] for tier in answer["tiers"]] == ["no_source", "no_source"]
+        assert answer["message"].startswith("v100: ap-chongqing, ap-guangzhou were not read yet, so nothing is known")
+        (source,) = answer["sources"]
+        assert (source["feed"], source["last_success"], source["status"]) == ("places", None, "stale")
+        assert source["error"] is not None
+
+        filled.plan("tencent", ("places", ""), ("stock", "ap-guangzhou"), ("stock", "ap-chongqing"))
+        filled.poll("tencent", "places", "", [])
+        filled.poll("tencent", "stock", "ap-chongqing", sold("ap-chongqing", "GN10", "2", **v100))
+        answer = server.get(ask)
+        assert (answer["verdict"], answer["best"]["region"]) == ("confirmed", "ap-chongqing")
+        assert answer["tiers"][0]["passed_over"] == "no_source"
+        assert answer["message"].endswith("; fallback, because ap-guangzhou was not read yet.")
+        assert [(one["feed"], one["status"]) for one in answer["sources"]] == [("places", "ok"), ("stock", "stale")]
+        assert server.get("/cheapest?gpu=t4&region=ap-guangzhou")["verdict"] == "no_source"
+        assert server.get("/cheapest?gpu=t4&region=ap-chongqing")["verdict"] == "no_such_machine"
+
+        filled.poll("tencent", "stock", "ap-guangzhou", sold("ap-guangzhou", "GT4", "1", gpu="t4"))
+        answer = server.get(ask)
+        assert answer["tiers"][0]["passed_over"] == "not_offered_here"
+        assert answer["message"].endswith("; fallback, because no primary place offers it.")
+        assert server.get("/cheapest?gpu=v100&region=ap-guangzhou")["verdict"] == "not_offered_here"
+        assert [(one["feed"], one["error"]) for one in answer["sources"]] == [("places", None), ("stock", None)]
+    filled.engine.dispose()
+
+
+def test_what_is_not_served_or_states_no_offer_is_not_waited_for(tmp_path: Path) -> None:
+    filled = Filled(tmp_path)
+    filled.plan("tencent", ("stock", "ap-guangzhou"), ("spot", "ap-guangzhou"), ("scores", "ap-guangzhou"))
+    filled.poll("tencent", "stock", "ap-guangzhou", sold("ap-guangzhou", "GT4", "1", gpu="t4"))
+    ask = "/cheapest?gpu=v100&region=ap-guangzhou"
+    with served(filled) as server:
+        assert server.get(ask)["verdict"] == "no_source"
+        with writing(filled.engine) as connection:
+            connection.execute(update(CELLS).where(CELLS.c.feed == "spot").values(status="off"))
+        assert server.get(ask)["verdict"] == "no_such_machine"
+    filled.engine.dispose()
+
+
+def test_a_provider_known_by_the_shipped_list_alone_is_listed_with_its_date(tmp_path: Path) -> None:
+    filled = Filled(tmp_path)
+    filled.plan("aws", account=False, off={"prices": "set AWS_ACCESS_KEY_ID"})
+    load_bundled(filled.engine)
+    with served(filled, providers=EVERY) as server:
+        found = {one["provider"]: one for one in server.get("/providers")["items"]}
+        assert list(found) == ["alibaba", "aws", "azure", "gcp"]
+        for name in ("alibaba", "azure", "gcp"):
+            assert (found[name]["account"], found[name]["evidence"]) == (False, ["snapshot"])
+            (feed,) = found[name]["feeds"]
+            offers = server.get(f"/offers?provider={name}&limit=10000")["items"]
+            dates = {one["native_price"]["observed_at"] for one in offers}
+            assert feed.pop("last_success") == min(dates)
+            assert feed.pop("age_s") > 0
+            assert feed == {
+                "feed": "snapshot",
+                "status": "stale",
+                "reason": "list prices shipped with this version; it does not poll this provider",
+                "interval_s": None,
+                "offers": len(offers),
+                "failing": [],
+                "notes": {},
+            }
+        assert [one["feed"] for one in found["aws"]["feeds"]] == ["prices"]
+    filled.engine.dispose()
+
+
+def test_a_provider_that_is_not_in_use_is_answered_nowhere(tmp_path: Path) -> None:
+    filled = Filled(tmp_path)
+    filled.plan("runpod", ("stock", "US"))
+    filled.plan("aws", ("stock", "us-east-1"))
+    filled.poll("runpod", "stock", "US", sold("US", "1x H100", "1.00"))
+    filled.poll("aws", "stock", "us-east-1", sold("us-east-1", "p5.4xlarge", "2.00"))
+    load_bundled(filled.engine)
+    with served(filled, providers=frozenset({"aws"})) as server:
+        assert server.get("/cheapest?gpu=h100")["best"]["provider"] == "aws"
+        assert {one["provider"] for one in server.get("/offers?limit=10000")["items"]} == {"aws"}
+        assert [one["provider"] for one in server.get("/providers")["items"]] == ["aws"]
+        assert {one["provider"] for one in server.get("/regions")["items"]} == {"aws"}
+        for query in ("provider=runpod", "provider=!runpod", "region=runpod:US", "region=eastus"):
+            problem = server.refused(f"/cheapest?gpu=h100&{query}")
+            assert problem["parameter"] == query.partition("=")[0]
+        assert "not in use" in server.refused("/offers?provider=runpod")["detail"]
+        assert server.post("/sync", {"providers": ["runpod"]}, 422)["parameter"] == "providers"
+    filled.engine.dispose()

@@ -2,8 +2,10 @@
 
 import csv
 import io
+import threading
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
@@ -220,6 +222,35 @@ def test_a_fault_of_ours_tells_no_traceback(server: Server) -> None:
         assert problem_of(client.get("/typed?count=many"), 422)["parameter"] == "count"
 
 
+@pytest.mark.parametrize("path", ["/cheapest?gpu=v100", "/offers?gpu=v100"])
+def test_a_question_that_takes_long_keeps_nobody_waiting(server: Server, path: str) -> None:
+    """The question stands still in its walk until the probe was answered."""
+    walking, answered = threading.Event(), threading.Event()
+    candidates = server.board.index.candidates
+
+    def slow(gpus: frozenset[str] | None) -> Any:
+        walking.set()
+        assert answered.wait(20)
+        return candidates(gpus)
+
+    server.board.index.candidates = slow  # type: ignore[method-assign]
+    statuses: list[int] = []
+    asking = threading.Thread(target=lambda: statuses.append(server.client.get(path).status_code))
+    asking.start()
+    try:
+        assert walking.wait(20)
+        assert server.client.get("/healthz").status_code == 200
+    finally:
+        answered.set()
+        asking.join(20)
+    assert statuses == [200]
+
+
+def test_too_many_values_of_a_parameter_are_refused(server: Server) -> None:
+    problem = server.refused(f"/cheapest?gpu={'v100,' * 101}")
+    assert (problem["parameter"], "at most 100" in problem["detail"]) == ("gpu", True)
+
+
 def test_a_server_without_data_is_alive_and_not_ready(tmp_path: Path) -> None:
     filled = Filled(tmp_path)
     with served(filled) as server:
@@ -242,3 +273,38 @@ def test_metrics_are_what_prometheus_reads(server: Server) -> None:
     routes = {sample.labels["route"] for sample in families["gpufare_http_requests"].samples}
     assert routes == {"/cheapest", "none"}
     assert "gpufare_http_request_duration_seconds" in families
+
+
+@pytest.mark.parametrize("name", ["v100", "V100-32g", "Tesla V100"])
+def test_a_name_that_is_no_id_is_not_found_with_the_ids_that_it_stands_for(server: Server, name: str) -> None:
+    near = server.refused(f"/gpus/{name}", 404)["did_you_mean"]
+    assert "v100-sxm2-32g" in near
+    assert set(near) <= accelerators().keys()
+    assert all(one.startswith("v100-") for one in near)
+
+
+@pytest.mark.parametrize("path", ["/sync", "/launches"])
+def test_a_body_that_is_no_object_suggests_no_field(server: Server, path: str) -> None:
+    problem = server.post(path, [], 422)
+    assert (problem["parameter"], problem["did_you_mean"]) == ("body", [])
+
+
+def test_a_control_character_in_a_question_is_refused(server: Server) -> None:
+    assert server.refused("/cheapest?gpu=v100%00")["parameter"] == "gpu"
+
+
+def test_a_machine_that_nobody_has_is_refused(server: Server) -> None:
+    problem = server.refused("/offers?instance_type=GN10Xp.2XLARGE4")
+    assert problem["did_you_mean"] == ["GN10Xp.2XLARGE40"]
+
+
+def test_head_is_answered_as_get_is_without_the_body(server: Server) -> None:
+    paths = [path for path, methods in server.get("/openapi.json")["paths"].items() if "get" in methods]
+    assert {"/", "/healthz", "/readyz", "/metrics", "/cheapest", "/providers"} <= set(paths)
+    for path in (*(path.format(id="t4") for path in paths), "/docs", "/openapi.json"):
+        got, head = server.client.get(path), server.client.head(path)
+        assert (head.status_code, head.content) == (200, b""), path
+        assert head.headers["content-type"] == got.headers["content-type"]
+    assert server.client.head("/nothing-here").status_code == 404
+    assert server.client.head("/sync").status_code == 405
+    assert 'method="HEAD",route="/healthz",status="200"' in server.client.get("/metrics").text

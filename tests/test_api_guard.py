@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from api.config import ListenError, check_listen
-from api.guard import MAX_BODY_BYTES
+from api.guard import MAX_BODY_BYTES, MAX_QUERY_BYTES
 from tests.support.filled import Filled, problem_of, served
 
 TOKEN = "a long random text"
@@ -81,6 +81,27 @@ def test_without_a_token_a_name_rebound_to_loopback_is_not_answered(filled: Fill
     with served(filled, base_url) as server:
         problem_of(server.client.get("/providers"), 421)
         problem_of(server.client.post("/sync", json={}), 421)
+
+
+@pytest.mark.parametrize("path", ["/providers", "/cheapest?gpu=t4", "/healthz"])
+def test_on_loopback_a_token_lets_no_rebound_name_read(filled: Filled, path: str) -> None:
+    with served(filled, FOREIGN, token=TOKEN) as server:
+        problem_of(server.client.get(path), 421)
+        assert server.client.get(path, headers={"Host": "127.0.0.1:8000"}).status_code == 200
+
+
+def test_who_bears_the_token_may_name_any_host(filled: Filled) -> None:
+    with served(filled, FOREIGN, token=TOKEN) as server:
+        assert server.client.get("/providers", headers=BEARER).status_code == 200
+        assert server.client.post("/sync", json={}, headers=BEARER).status_code == 202
+        problem_of(server.client.get("/providers", headers={"Authorization": "Bearer wrong"}), 421)
+
+
+def test_a_long_query_is_refused_before_anything_is_looked_up(filled: Filled) -> None:
+    with served(filled) as server:
+        fits = "/providers?" + "x" * MAX_QUERY_BYTES
+        problem_of(server.client.get(fits), 422)
+        problem_of(server.client.get(fits + "x"), 414)
 
 
 @pytest.mark.parametrize(

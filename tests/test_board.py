@@ -3,6 +3,7 @@
 import threading
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
@@ -14,7 +15,7 @@ from api.board import Board
 from catalog.words import Level
 from store import snapshot
 from store.engine import open_engine, writing
-from store.schedule import PlannedProvider, plan
+from store.planning import PlannedProvider, plan
 from tests.support.filled import Filled, config_for, machine, price, served, sold, stock
 
 
@@ -91,17 +92,61 @@ def test_a_failed_poll_changes_no_offer_and_is_seen(filled: Filled) -> None:
     assert (feeds["stock"].status, feeds["stock"].failing) == ("failing", ["us-east-1"])
 
 
-def test_a_site_that_is_set_anew_is_shown_by_every_place(filled: Filled) -> None:
+def test_how_the_feeds_do_is_read_again_when_something_happened_or_time_went_by(filled: Filled) -> None:
     filled.poll("aws", "stock", "us-east-1", sold("us-east-1", "a", "1"))
     board = board_of(filled)
+    reads: list[str] = []
+
+    @event.listens_for(filled.engine, "before_cursor_execute")
+    def note(_c: object, _cursor: object, statement: str, *_more: object) -> None:
+        if "FROM notes" in statement:
+            reads.append(statement)
+
+    def read_anew() -> bool:
+        reads.clear()
+        board.refresh(filled.now)
+        return bool(reads)
+
+    filled.later(seconds=4)
+    assert not read_anew()
+    filled.later(seconds=1)
+    assert read_anew()
+    assert not read_anew()
+    filled.poll("aws", "stock", "us-east-1", sold("us-east-1", "a", "1"))  # nothing new, and yet a newer success
+    assert read_anew()
+    filled.fail("aws", "stock", "us-east-1", "timed out")
+    assert read_anew()
+    plan(filled.engine, PlannedProvider("aws", False, None, ["reported"], {}, "2"), [], filled.now)
+    assert read_anew()
+    assert not read_anew()
+
+
+def test_a_feed_grows_stale_by_time_alone(filled: Filled) -> None:
+    filled.poll("aws", "stock", "us-west-2", sold("us-west-2", "a", "1"))
+    filled.poll("aws", "stock", "us-east-1", sold("us-east-1", "a", "1"))
+    board = board_of(filled)
+    filled.later(minutes=4)
+    board.refresh(filled.now)
+    assert {feed.feed: feed.status for feed in board.view.providers[0].feeds}["stock"] == "stale"
+
+
+def test_a_site_that_is_set_anew_is_shown_by_every_place_that_still_has_offers(filled: Filled) -> None:
+    snapshot.load_bundled(filled.engine)
+    filled.poll("aws", "stock", "us-east-1", sold("us-east-1", "polled", "1"))
+    board = board_of(filled)
+    assert ("us-east-1", "polled") in names(board)
     plan(filled.engine, PlannedProvider("aws", True, "intl", ["reported"], {}, "2"), [], filled.now)
     board.refresh(filled.now)
-    assert {offer.place.site for _, offer in board.index.candidates(None)} == {"intl"}
+    assert ("us-east-1", "polled") not in names(board)
+    sites = {offer.place.site for _, offer in board.index.candidates(None) if offer.place.provider == "aws"}
+    assert sites == {"intl"}
 
 
 def test_the_bundled_snapshot_is_there_from_the_start(filled: Filled) -> None:
     loaded = snapshot.load_bundled(filled.engine)
-    board = board_of(filled)
+    every = {"alibaba", "aws", "azure", "gcp", "tencent"}
+    board = Board(filled.engine, replace(config_for(filled), providers=frozenset(every)))
+    board.refresh(filled.now)
     assert len(board.index) >= loaded > 1000
     assert board.ready
 

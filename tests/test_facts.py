@@ -135,6 +135,17 @@ def test_max_age_stands_in_for_the_feeds_own_limit(age: int, max_age: int | None
     )
 
 
+@pytest.mark.parametrize(("ahead", "fresh"), [(30, True), (60, True), (61, False), (86400, False)])
+def test_a_time_that_is_further_ahead_than_clocks_differ_is_not_fresh(ahead: int, fresh: bool) -> None:
+    seen_at = T0 + timedelta(seconds=ahead)
+    price, stock = priced_now(seen_at=seen_at), stock_now(Level.IN_STOCK, seen_at=seen_at)
+    assert (price.stale(T0), stock.stale(T0), stock.stale(T0, timedelta(days=9))) == (not fresh,) * 3
+    assert offer(stock, priced_now()).confirmed(T0) is fresh
+    assert offer(stock_now(Level.IN_STOCK), price).confirmed(T0) is fresh
+    taught = stock_now(Level.OUT, Evidence.OBSERVED, seen_at=seen_at)
+    assert (offer(stock_now(Level.IN_STOCK), observed=taught).stock_at(T0) is taught) is fresh
+
+
 def test_what_a_launch_taught_holds_until_it_expires() -> None:
     taught = stock_now(Level.OUT, Evidence.OBSERVED, fresh_for=30 * MINUTE)
     stated = stock_now(Level.IN_STOCK, fresh_for=timedelta(days=1))

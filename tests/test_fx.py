@@ -103,6 +103,78 @@ def test_there_and_back_is_off_by_the_two_roundings_at_most(nanos: int, pair: tu
     assert abs(back - nanos) <= Fraction(one, 2 * NANO) + 1
 
 
+def test_an_override_holds_on_every_way_that_touches_its_pair() -> None:
+    """10 CNY are 1 USD by hand, and so what 1 USD is in euros, which the override does not change."""
+    rates = ecb_rates().with_override("CNY/USD", Decimal("0.1"), DAY, "settings")
+    assert rates.convert_nanos(10 * NANO, "CNY", "EUR") == ecb_rates().convert_nanos(NANO, "USD", "EUR")
+    assert rates.convert_nanos(10 * NANO, "CNY", "JPY") == ecb_rates().convert_nanos(NANO, "USD", "JPY")
+    shown = rates.rate("CNY", "EUR")
+    assert shown is not None
+    assert (shown.rate, shown.date, shown.source) == (Decimal("0.089509488"), DAY, "settings, ECB")
+
+
+@pytest.mark.parametrize(
+    ("pair", "still"),
+    [
+        ("CNY/USD", "USD"),
+        ("USD/CNY", "USD"),
+        ("USD/EUR", "EUR"),
+        ("EUR/CNY", "EUR"),
+        ("CNY/EUR", "EUR"),
+        ("GBP/JPY", "JPY"),
+        ("JPY/GBP", "GBP"),
+    ],
+)
+def test_an_override_moves_one_currency_and_leaves_every_other_where_it_was(pair: str, still: str) -> None:
+    rates = ecb_rates().with_override(pair, Decimal("0.123"), DAY, "settings")
+    moved = pair.replace(still, "").strip("/")
+    for currency in {*CURRENCIES} - {moved, still}:
+        assert rates.rate(currency, still) == ecb_rates().rate(currency, still)
+        assert rates.rate(currency, moved) != ecb_rates().rate(currency, moved)
+
+
+def test_a_currency_without_a_rate_gets_one_to_all_by_an_override() -> None:
+    rates = ecb_rates().with_override("VND/USD", Decimal("0.00004"), DAY, "settings")
+    assert rates.convert_nanos(25_000 * NANO, "VND", "CNY") == ecb_rates().convert_nanos(NANO, "USD", "CNY")
+
+
+def test_two_overrides_both_hold_and_decide_what_lies_between_them() -> None:
+    rates = ecb_rates().with_override("CNY/USD", Decimal("0.125"), DAY, "settings")
+    rates = rates.with_override("CNY/EUR", Decimal("0.1"), DAY, "settings")
+    assert rates.convert_nanos(8 * NANO, "CNY", "USD") == NANO
+    assert rates.convert_nanos(10 * NANO, "CNY", "EUR") == NANO
+    assert rates.convert_nanos(NANO, "EUR", "USD") == NANO * 5 // 4
+
+
+def test_an_override_that_follows_from_others_is_refused() -> None:
+    rates = ecb_rates()
+    for pair in ("CNY/USD", "CNY/EUR"):
+        rates = rates.with_override(pair, Decimal("0.125"), DAY, "settings")
+    with pytest.raises(ValueError, match="USD/EUR follows from the other rates set by hand"):
+        rates.with_override("USD/EUR", Decimal("0.9"), DAY, "settings")
+    assert rates.with_override("USD/CNY", Decimal(10), DAY, "settings").convert_nanos(NANO, "USD", "CNY") == 10 * NANO
+
+
+@given(
+    pair=st.sampled_from([f"{a}/{b}" for a in CURRENCIES for b in CURRENCIES if a != b]),
+    rate=st.decimals("0.0001", "10000", places=4),
+    amounts=st.tuples(st.integers(1, 10**13), st.integers(1, 10**13)),
+    currencies=st.tuples(st.sampled_from(CURRENCIES), st.sampled_from(CURRENCIES)),
+)
+def test_two_amounts_stand_in_the_same_order_in_every_currency_whatever_is_set_by_hand(
+    pair: str, rate: Decimal, amounts: tuple[int, int], currencies: tuple[str, str]
+) -> None:
+    rates = ecb_rates().with_override(pair, rate, DAY, "settings")
+    orders = set()
+    for target in ("USD", "CNY", "EUR", *currencies):
+        first, second = (rates.convert_nanos(n, c, target) for n, c in zip(amounts, currencies, strict=True))
+        assert first is not None
+        assert second is not None
+        if abs(first - second) > 1:  # two that are equal but for their rounding have no order
+            orders.add(first > second)
+    assert len(orders) <= 1
+
+
 @pytest.mark.parametrize("pair", ["CNYUSD", "CNY/CNY", "cny/usd", "CNY/USDT", "", "CNY/USD\n"])
 def test_a_pair_that_is_not_two_currencies_is_refused_with_an_example(pair: str) -> None:
     with pytest.raises(ValueError, match="CNY/USD"):

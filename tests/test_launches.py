@@ -128,6 +128,7 @@ def test_a_machine_sold_by_region_needs_no_zone(server: Server) -> None:
         ({"outcome": "maybe"}, "outcome", []),
         ({"code": None}, "code", []),
         ({"code": "x" * 301}, "code", []),
+        ({"code": "Insufficient\x00Capacity"}, "code", []),
         ({"outcome": "ok"}, "code", []),
         ({"zon": "us-east-1a"}, "zon", ["zone"]),
     ],

@@ -1,6 +1,7 @@
 """What a question's parameters mean, and what is refused."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import timedelta
 from fractions import Fraction
 from pathlib import Path
@@ -139,6 +140,13 @@ def test_amounts_are_exact() -> None:
         ("min_vram", "NaN"),
         ("min_vram", "1e9"),
         ("min_vram", "24,48"),
+        ("min_vram", "0.00001"),
+        ("min_vram", "24.00001"),
+        ("min_memory_per_vram", "0.00001"),
+        ("min_vcpus", "0.00001"),
+        ("count", "0.00001"),
+        ("count", "0.16667"),
+        ("max_price", "1.0000000001"),
         ("max_price", "0"),
         ("max_price", "0.00000000001"),
         ("max_age", "10"),
@@ -178,6 +186,22 @@ def test_a_value_that_is_not_known_is_refused_by_name(parameter: str, text: str)
 @pytest.mark.parametrize("parameter", ["compliance", "hours", "egress_gb"])
 def test_what_this_version_lacks_says_so(parameter: str) -> None:
     assert "not in this version" in refused({parameter: "1"}).message
+
+
+def test_a_number_is_shown_as_it_was_asked_for() -> None:
+    shown = spec_of({"min_vram": "0.0001", "min_memory": "1.50000", "count": "0.0625", "max_price": "0.000000001"})
+    described = shown.described()
+    assert [described[name] for name in ("min_vram", "min_memory", "count", "max_price")] == [
+        "0.0001",
+        "1.5",
+        ["0.0625"],
+        "0.000000001",
+    ]
+
+
+def test_a_list_has_an_upper_end() -> None:
+    spec_of({"count": ",".join(["1"] * 100)})
+    assert "at most 100 values" in refused({"count": ["1", ",".join(["1"] * 100)]}).message
 
 
 def test_an_unknown_parameter_is_refused_with_its_likes() -> None:
@@ -379,3 +403,104 @@ def test_every_parameter_is_understood_described_and_documented() -> None:
     text = (Path(__file__).parent.parent / "docs" / "selection.md").read_text(encoding="utf-8")
     words = [*PARAMETERS, *Verdict]
     assert [word for word in words if f"`{word}" not in text] == []
+
+
+@pytest.mark.parametrize("text", ["v\x00100", "a100\x0080g", "ap-\x1bnanjing", "a\tb", "a\nb"])
+@pytest.mark.parametrize("parameter", ["gpu", "region", "instance_type", "currency", "max_price"])
+def test_a_control_character_is_refused_in_any_value(parameter: str, text: str) -> None:
+    error = refused({parameter: text})
+    assert (error.parameter, "control character" in error.message) == (parameter, True)
+
+
+@pytest.mark.parametrize(
+    ("params", "said"),
+    [
+        ({"gpu": "FooBar 9"}, "gpu=FooBar 9 names"),
+        ({"region": "US-East-99"}, "region=US-East-99: "),
+        ({"provider": "AWZ"}, "provider=AWZ is"),
+        ({"vendor": "NVidea"}, "vendor=NVidea is"),
+        ({"country": "zZ"}, "country=zZ: "),
+        ({"hosting": "Home"}, "hosting=Home: "),
+        ({"region": "!US-East-99"}, "region=US-East-99: "),
+    ],
+)
+def test_a_refusal_repeats_the_value_as_it_was_written(params: dict[str, str | list[str]], said: str) -> None:
+    assert refused(params).message.startswith(said)
+
+
+@pytest.mark.parametrize(
+    ("params", "near"),
+    [
+        ({"hosting": "x"}, ["datacenter", "community", "any"]),
+        ({"stock": "foo"}, ["prefer", "confirmed", "any"]),
+        ({"gpu": "4090"}, ["rtx4090", "rtx4090d"]),
+        ({"gpu": "5090"}, ["rtx5090", "rtx5090d"]),
+    ],
+)
+def test_a_refusal_offers_what_would_be_taken(params: dict[str, str | list[str]], near: list[str]) -> None:
+    assert refused(params).did_you_mean[: max(2, len(near))] == near
+
+
+def test_stock_all_is_offered_where_it_is_taken() -> None:
+    with pytest.raises(BadQuestion) as caught:
+        spec_of({"stock": "foo"}, endpoint="offers")
+    assert caught.value.did_you_mean == ["prefer", "confirmed", "any", "all"]
+
+
+@pytest.mark.parametrize("text", ["a100 100%", "a100#", "a100 [80GB]", "a100=80g", "a100?"])
+def test_marks_that_no_accelerator_has_are_refused(text: str) -> None:
+    assert refused({"gpu": text}).parameter == "gpu"
+
+
+def test_an_unknown_gpu_that_is_like_none_points_to_the_list_in_whole_sentences() -> None:
+    assert str(refused({"gpu": "qqqqqqqq"})) == "gpu=qqqqqqqq names no single accelerator. `GET /gpus` lists all."
+
+
+KNOWN = replace(WORLD, machines={"gn10xp.2xlarge40": "GN10Xp.2XLARGE40", "p5.48xlarge": "p5.48xlarge"})
+
+
+@pytest.mark.parametrize("text", ["GN10Xp.2XLARGE4", "!GN10Xp.2XLARGE4"])
+def test_a_machine_that_nobody_has_is_refused_with_its_likes(text: str) -> None:
+    with pytest.raises(BadQuestion) as caught:
+        spec_of({"instance_type": text}, world=KNOWN)
+    assert (caught.value.parameter, caught.value.did_you_mean[0]) == ("instance_type", "GN10Xp.2XLARGE40")
+
+
+@pytest.mark.parametrize("text", ["gn10xp.2XLARGE40", "p6.*", "p6.48xlarg?", "p[67].48xlarge"])
+def test_a_known_machine_and_any_glob_are_taken(text: str) -> None:
+    assert spec_of({"instance_type": text}, world=KNOWN).instance_types == (text.casefold(),)
+
+
+@pytest.mark.parametrize("world", [WORLD, replace(KNOWN, unread=frozenset({("aws", "")}))])
+def test_a_machine_is_taken_at_its_word_until_all_was_read(world: World) -> None:
+    assert spec_of({"instance_type": "p6.48xlarge"}, world=world).instance_types == ("p6.48xlarge",)
+
+
+def test_a_region_that_is_still_to_be_read_is_known_and_a_refusal_says_what_is_missing() -> None:
+    world = replace(WORLD, unread=frozenset({("runpod", "CZ"), ("aws", "")}))
+    assert members(spec_of({"region": "cz"}, world=world).regions) == {("runpod", "CZ")}
+    with pytest.raises(BadQuestion, match="so far; not every source was read yet"):
+        spec_of({"region": "atlantis"}, world=world)
+
+
+def test_a_misspelt_region_to_poll_is_no_region() -> None:
+    world = replace(WORLD, unread=frozenset({("aws", "us-east-99")}))
+    with pytest.raises(BadQuestion):
+        spec_of({"region": "us-east-99"}, world=world)
+
+
+@pytest.mark.parametrize(
+    ("params", "parameter"),
+    [
+        ({"provider": "gcp"}, "provider"),
+        ({"region": "us-central1"}, "region"),
+        ({"region": "gcp:us-central1"}, "region"),
+        ({"region": "iowa"}, "region"),
+        ({"country": "NO"}, "country"),
+    ],
+)
+def test_a_provider_that_is_not_in_use_has_no_place_here(params: dict[str, str | list[str]], parameter: str) -> None:
+    few = World(providers=frozenset({"tencent"}))
+    with pytest.raises(BadQuestion) as caught:
+        spec_of(params, world=few)
+    assert caught.value.parameter == parameter

@@ -5,6 +5,7 @@ from decimal import Decimal
 from fractions import Fraction
 from itertools import permutations
 from random import Random
+from typing import Any
 
 import pytest
 
@@ -13,7 +14,6 @@ from catalog.money import nanos_text
 from catalog.offers import Offer, StockNow
 from catalog.words import Evidence, Level
 from selector.context import Context
-from selector.message import message
 from selector.question import BadQuestion, understand
 from selector.rank import rank
 from selector.ranking import Ranking, Verdict
@@ -160,10 +160,8 @@ def test_the_answer_may_be_in_another_currency() -> None:
 def test_a_new_rate_changes_the_comparison_and_no_stored_price() -> None:
     """B089: 7.00 CNY is 0.98, then 1.05."""
     stored = offer(price="7.00", currency="CNY")
-    index = index_of([stored], _cny("0.14"))
     for rate, converted in (("0.14", 980_000_000), ("0.15", 1_050_000_000)):
-        index.reprice(_cny(rate))
-        assert list(index.candidates(None)) == [(converted, stored)]
+        assert list(index_of([stored], _cny(rate)).candidates(None)) == [(converted, stored)]
 
 
 def _cny(rate: str) -> Rates:
@@ -471,23 +469,21 @@ def test_the_next_ones_are_told_in_order() -> None:
     assert machines(cheapest(*offers, limit="1", offset="1")) == ["o1", "o3"]
 
 
-@pytest.mark.parametrize("counts", [True, False])
 @pytest.mark.parametrize("order", list(permutations(range(3))))
-def test_ties_are_broken_by_level_then_by_place(order: tuple[int, ...], counts: bool) -> None:
+def test_ties_are_broken_by_level_then_by_place(order: tuple[int, ...]) -> None:
     """B127: 1.00, 1.0 and 1.000 are equal."""
     rows = (("r2", "1.00", "low"), ("r1", "1.0", "in_stock"), ("r3", "1.000", "in_stock"))
     offers = [offer(region=region, price=price, level=level) for region, price, level in (rows[n] for n in order)]
-    here = Here(offers=offers, counts=counts)
+    here = Here(offers=offers)
     assert best_of(here.cheapest()).place.region == "r1"
     assert [match.offer.place.region for match in here.cheapest().alternatives] == ["r3", "r2"]
     assert [match.offer.place.region for match in here.cheapest(limit="1").alternatives] == ["r3"]
 
 
-@pytest.mark.parametrize("counts", [True, False])
 @pytest.mark.parametrize("order", list(permutations("abcd")))
-def test_of_many_equals_the_first_by_name_are_kept(order: tuple[str, ...], counts: bool) -> None:
+def test_of_many_equals_the_first_by_name_are_kept(order: tuple[str, ...]) -> None:
     offers = [offer(zone=zone) for zone in order]
-    ranking = Here(offers=offers, counts=counts).cheapest(limit="1")
+    ranking = Here(offers=offers).cheapest(limit="1")
     assert [best_of(ranking).place.zone, ranking.alternatives[0].offer.place.zone] == ["a", "b"]
 
 
@@ -576,12 +572,11 @@ def test_only_providers_with_an_account_count_once_there_is_one() -> None:
     assert here.cheapest(provider="tencent").verdict is Verdict.NOT_OFFERED_HERE
 
 
-@pytest.mark.parametrize("counts", [True, False])
-def test_a_restricted_offer_is_never_best_nor_an_alternative(counts: bool) -> None:
+def test_a_restricted_offer_is_never_best_nor_an_alternative() -> None:
     restricted = offer(level="unknown", detail="restricted: NotAvailableForSubscription", instance_type="no")
-    here = Here(offers=[restricted, offer(price="5")], counts=counts)
+    here = Here(offers=[restricted, offer(price="5")])
     assert machines(here.cheapest()) == ["M1"]
-    ranking = Here(offers=[restricted], counts=counts).cheapest()
+    ranking = Here(offers=[restricted]).cheapest()
     assert (ranking.verdict, ranking.rejected) == (Verdict.NOT_OFFERED_HERE, {"restricted": 1})
     assert listed(restricted) == [restricted]
     assert listed(restricted, stock="any") == []
@@ -616,6 +611,36 @@ def test_the_verdict_is_the_first_that_applies(offers: list[Offer], params: dict
     assert (ranking.best is not None) is (verdict in (Verdict.CONFIRMED, Verdict.UNCONFIRMED))
 
 
+@pytest.mark.parametrize("age", [timedelta(0), OLD, timedelta(days=90)])
+@pytest.mark.parametrize("evidence", ["listed", "scored", "snapshot", "reported"])
+def test_what_no_source_says_the_stock_of_keeps_its_verdict_as_it_ages(evidence: str, age: timedelta) -> None:
+    ranking = cheapest(offer(level="unknown", evidence=evidence, age=age), stock="confirmed")
+    assert (ranking.best, ranking.verdict) == (None, Verdict.NO_SOURCE)
+    assert ranking.tiers[0].passed_over is Verdict.NO_SOURCE
+
+
+@pytest.mark.parametrize("age", [timedelta(0), OLD])
+def test_what_has_no_price_keeps_its_verdict_as_it_ages(age: timedelta) -> None:
+    for stock in ("prefer", "confirmed", "any"):
+        assert cheapest(offer(price=None, age=age), stock=stock).verdict is Verdict.NO_SOURCE
+
+
+def test_what_is_stamped_in_the_future_is_never_confirmed() -> None:
+    ahead = offer(age=-timedelta(hours=2))
+    assert cheapest(ahead).verdict is Verdict.UNCONFIRMED
+    assert cheapest(ahead, stock="confirmed").verdict is Verdict.STALE
+
+
+@pytest.mark.parametrize("limit", ["max_price", "max_price_per_gpu"])
+@pytest.mark.parametrize("level", ["in_stock", "out", "unknown"])
+@pytest.mark.parametrize("unknown", [{"price": None}, {"currency": "ISK"}])
+def test_what_has_no_comparable_price_matches_no_price_limit(limit: str, level: str, unknown: dict[str, Any]) -> None:
+    unpriced = offer(level=level, **unknown)
+    ranking = cheapest(unpriced, **{limit: "5"})
+    assert (ranking.verdict, ranking.tiers[0].matching, ranking.tiers[0].out) == (Verdict.NO_SOURCE, 0, 0)
+    assert cheapest(unpriced).tiers[0].matching == 1
+
+
 def test_reasons_are_counted_only_when_asked_for_or_when_there_is_no_answer() -> None:
     offers = (offer(), offer(level="out", instance_type="gone"))
     assert (cheapest(*offers).rejected, cheapest(*offers).nearest_misses) == ({}, ())
@@ -634,15 +659,6 @@ def test_a_tier_counts_each_matching_offer_once() -> None:
         offer(instance_type="f", gpu="t4", count=2),
     ).tiers[0]
     assert (tier.matching, tier.confirmed, tier.out, tier.unknown, tier.stale) == (5, 1, 1, 1, 2)
-
-
-def test_without_counts_the_walk_stops_once_the_answer_is_settled() -> None:
-    unsure = offer(instance_type="unsure", level="unknown", evidence="listed", price="0.5")
-    offers = [unsure, *(offer(instance_type=f"m{number}", price=str(number)) for number in range(1, 9))]
-    whole = Here(offers=offers).cheapest(limit="2")
-    stopped = Here(offers=offers, counts=False).cheapest(limit="2")
-    assert (whole.tiers[0].matching, stopped.tiers[0].matching) == (9, None)
-    assert machines(whole) == machines(stopped) == ["m1", "m2", "m3"]
 
 
 def test_offers_lists_all_tiers_in_pages_and_counts_them() -> None:
@@ -692,7 +708,12 @@ def test_replacing_a_shelf_forgets_what_it_held() -> None:
             {},
             ["unconfirmed: in stock (reported 4 min ago, stale, price stale: 30 d old)"],
         ),
-        ([GUANGZHOU], {"gpu": "a100-sxm4-80g"}, ["a100-sxm4-80g is out of stock everywhere", "(out of stock)."]),
+        (
+            [offer(age=-timedelta(hours=2), price_age=-timedelta(days=3))],
+            {},
+            ["unconfirmed: in stock (reported 2 h in the future, stale, price stale: 3 d in the future)"],
+        ),
+        ([GUANGZHOU], {"gpu": "a100-sxm4-80g"}, ["a100-sxm4-80g is out of stock at ap-guangzhou;", "(out of stock)."]),
         ([offer(level="out", age=OLD)], {"stock": "confirmed"}, ["stale", "out of stock when last seen 4 min ago"]),
         ([offer(price="2")], {"max_price": "1"}, ["above the price limit", "(price 2 > 1)"]),
         ([offer()], {"region": "!ap-guangzhou"}, ["not on the terms or at the places", "excluded by the question"]),
@@ -704,8 +725,132 @@ def test_replacing_a_shelf_forgets_what_it_held() -> None:
 def test_the_message_says_price_place_evidence_and_age_or_why_there_is_none(
     offers: list[Offer], params: dict[str, str], words: list[str]
 ) -> None:
-    here = Here(offers=offers)
-    spec = understand({name: [text] for name, text in params.items()}, here.world(), {}, endpoint="cheapest")
-    text = message(here.cheapest(**params), spec, Context(now=NOW, rates=RATES))
+    text = Here(offers=offers).said(**params)
     assert [word for word in words if word not in text] == [], text
     assert text.endswith(".")
+
+
+@pytest.mark.parametrize(
+    ("count", "said"),
+    [
+        (
+            {},
+            "; count is 1 unless said: with count=8 there is 8 x NVIDIA A100 80GB SXM4, M8 at tencent ap-guangzhou, 9",
+        ),
+        (
+            {"count": "2"},
+            "; nearest: 8 x NVIDIA A100 80GB SXM4, M8 at tencent ap-guangzhou, 9 USD per hour (gpu_count 8 is not 2).",
+        ),
+    ],
+)
+def test_where_the_count_is_the_obstacle_the_message_says_which_would_do(count: dict[str, str], said: str) -> None:
+    offers = [
+        offer(price="1"),
+        offer(count=8, instance_type="M8", price="9"),
+        offer(count=16, instance_type="M16", price="20"),
+        offer(count=8, instance_type="gone", price="2", level="out"),
+    ]
+    assert said in Here(offers=offers).said(min_total_vram="640", **count)
+
+
+UNREAD_GUANGZHOU = frozenset({("tencent", "ap-guangzhou")})
+CHEAP = offer(region="ap-chongqing", price="1.20", gpu="v100-sxm2-32g")
+V100 = {"gpu": "v100", "region": "ap-guangzhou"}
+
+
+@pytest.mark.parametrize(
+    ("unread", "offers", "params", "said"),
+    [
+        ({("tencent", "")}, [], V100, "v100: ap-guangzhou was not read yet, so nothing is known of it there."),
+        ({("tencent", "ap-guangzhou")}, [], V100, "v100: ap-guangzhou was not read yet, so nothing"),
+        ({("tencent", "")}, [], {"gpu": "v100"}, "v100: tencent was not read yet, so nothing"),
+        ({("tencent", "ap-nanjing")}, [offer()], {"gpu": "v100"}, "v100: tencent ap-nanjing was not read yet, so"),
+        (
+            {("tencent", "ap-guangzhou"), ("tencent", "ap-nanjing")},
+            [offer()],
+            {"gpu": "v100,t4", "region": "ap-guangzhou,ap-nanjing"},
+            "v100, t4: ap-guangzhou, ap-nanjing were not read yet, so",
+        ),
+    ],
+)
+def test_what_was_not_read_is_no_source_and_never_said_not_to_be_sold(
+    unread: set[tuple[str, str]], offers: list[Offer], params: dict[str, str], said: str
+) -> None:
+    here = Here(offers=offers, unread=frozenset(unread))
+    ranking = here.cheapest(**params)
+    assert (ranking.best, ranking.verdict, ranking.tiers[0].passed_over) == (None, Verdict.NO_SOURCE, Verdict.NO_SOURCE)
+    assert here.said(**params).startswith(said)
+
+
+@pytest.mark.parametrize(
+    ("unread", "params"),
+    [
+        (("tencent", "ap-nanjing"), {"region": "ap-guangzhou"}),
+        (("tencent", "ap-nanjing"), {"zone": "ap-guangzhou-1"}),
+        (("aws", ""), {"region": "ap-guangzhou"}),
+        (("aws", "us-east-1"), {"provider": "tencent"}),
+        (("aws", "us-east-1"), {"country": "CN"}),
+        (("aws", "us-east-1"), {"mainland_china": "true"}),
+        (("aws", "us-east-1"), {"region": "!us-east-1"}),
+    ],
+)
+def test_an_unread_place_that_is_not_asked_for_leaves_the_verdict(
+    unread: tuple[str, str], params: dict[str, str]
+) -> None:
+    here = Here(offers=[offer(zone="ap-guangzhou-1", mainland_china=True)], unread=frozenset({unread}))
+    assert here.cheapest(gpu="a100", purchase="month", **params).verdict is Verdict.NOT_OFFERED_HERE
+
+
+def test_an_unread_provider_without_an_account_leaves_the_verdict() -> None:
+    here = Here(offers=[offer()], accounts=frozenset({"tencent"}), unread=frozenset({("aws", "")}))
+    assert here.cheapest(gpu="t4").verdict is Verdict.NO_SUCH_MACHINE
+    assert here.cheapest(gpu="t4", accounts="all").verdict is Verdict.NO_SOURCE
+
+
+def test_an_answer_from_a_fallback_says_that_the_primary_place_was_not_read() -> None:
+    here = Here(offers=[CHEAP], unread=UNREAD_GUANGZHOU)
+    asked = {**V100, "fallback": "ap-chongqing"}
+    ranking = here.cheapest(**asked)
+    assert (best_of(ranking), ranking.tiers[0].passed_over) == (CHEAP, Verdict.NO_SOURCE)
+    assert here.said(**asked).endswith("; fallback, because ap-guangzhou was not read yet.")
+
+
+def test_a_place_that_is_out_does_not_hide_one_that_was_not_read() -> None:
+    out = offer(region="ap-nanjing", level="out", gpu="v100-sxm2-32g")
+    here = Here(offers=[out], unread=UNREAD_GUANGZHOU)
+    asked = {"gpu": "v100", "region": "ap-guangzhou,ap-nanjing"}
+    assert here.cheapest(**asked).verdict is Verdict.OUT_OF_STOCK
+    assert here.said(**asked).startswith("v100 is out of stock at ap-nanjing; ap-guangzhou was not read yet; nearest:")
+
+
+def test_the_message_names_only_the_regions_of_which_it_is_true() -> None:
+    gone = [offer(region=f"ap-{name}", level="out") for name in ("guangzhou", "nanjing", "beijing", "shanghai")]
+    here = Here(offers=[*gone[:1], CHEAP, NANJING])
+    many = "ap-guangzhou,ap-beijing,ap-shanghai,ap-chongqing"
+    told = here.said(gpu="a100", region=many, fallback="ap-nanjing")
+    assert told.endswith("; fallback, because ap-guangzhou is out of stock.")
+    told = here.said(gpu="v100", region="ap-guangzhou", fallback="ap-chongqing")
+    assert told.endswith("; fallback, because no primary place offers it.")
+    told = here.said(gpu="v100", region="ap-guangzhou", fallback="ap-nanjing,ap-chongqing")
+    assert told.endswith("; fallback, because no primary place offers it; ap-nanjing does not offer it.")
+    told = Here(offers=gone).said(gpu="a100", region="ap-*")
+    assert told.startswith("a100 is out of stock at ap-beijing, ap-guangzhou, ap-nanjing and 1 more; nearest:")
+
+
+@pytest.mark.parametrize(
+    ("gpu", "said"),
+    [
+        ("v100", "v100 is sold, but not"),
+        ("NVIDIA V100", "NVIDIA V100 is sold, but not"),
+        ("V100,t4", "V100, t4 are sold, but not"),
+        ("v100,t4,l4,a10,!a10g", "v100, t4, l4 and 1 more are sold, but not"),
+    ],
+)
+def test_the_message_calls_it_what_the_question_called_it(gpu: str, said: str) -> None:
+    assert Here(offers=[CHEAP]).said(gpu=gpu, purchase="month").startswith(said)
+
+
+def test_a_fallback_region_that_is_primary_already_is_no_tier_of_its_own() -> None:
+    ranking = cheapest(GUANGZHOU, NANJING, region="ap-guangzhou", fallback="ap-guangzhou,ap-nanjing,ap-nanjing")
+    assert [tier.regions for tier in ranking.tiers] == [("ap-guangzhou",), ("ap-nanjing",)]
+    assert len(cheapest(GUANGZHOU, NANJING, fallback="ap-nanjing").tiers) == 1

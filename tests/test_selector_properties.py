@@ -16,7 +16,7 @@ from catalog.words import LEVELS, Level
 from selector.context import Context
 from selector.question import understand
 from selector.rank import browse, rank
-from selector.ranking import Match, Ranking
+from selector.ranking import Match, Ranking, Verdict
 from selector.why_not import why_not
 from tests.support.offers import NOW, RATES, Here, index_of, offer
 
@@ -101,8 +101,8 @@ def spec_of(question: dict[str, str]) -> Spec:
     return understand({name: [text] for name, text in question.items()}, WORLD, {}, endpoint="cheapest")
 
 
-def answer(offers: Sequence[Offer], question: dict[str, str], *, counts: bool = True) -> Ranking:
-    return rank(index_of(offers), spec_of(question), CONTEXT, counts=counts)
+def answer(offers: Sequence[Offer], question: dict[str, str]) -> Ranking:
+    return rank(index_of(offers), spec_of(question), CONTEXT)
 
 
 def naive(offers: Sequence[Offer], question: dict[str, str]) -> list[Offer]:
@@ -176,20 +176,12 @@ def _compare(a: Offer, b: Offer, question: dict[str, str]) -> int:
 
 @settings(max_examples=300, deadline=None)
 @given(offers_lists, questions)
-def test_both_walks_equal_a_naive_full_sort(offers: list[Offer], question: dict[str, str]) -> None:
+def test_the_walk_equals_a_naive_full_sort(offers: list[Offer], question: dict[str, str]) -> None:
     expected = naive(offers, question)
     limit = int(question.get("limit", "5"))
-    whole, stopped = answer(offers, question), answer(offers, question, counts=False)
-    for ranking in (whole, stopped):
-        found = [match.offer for match in (ranking.best, *ranking.alternatives) if match is not None]
-        assert found == expected[: 1 + limit]
-    blank = tuple(
-        replace(tier, matching=None, confirmed=None, out=None, unknown=None, stale=None) for tier in whole.tiers
-    )
-    if any(tier.matching is None for tier in stopped.tiers):
-        assert replace(whole, tiers=blank) == stopped
-    else:
-        assert whole == stopped
+    ranking = answer(offers, question)
+    found = [match.offer for match in (ranking.best, *ranking.alternatives) if match is not None]
+    assert found == expected[: 1 + limit]
 
 
 @settings(max_examples=100, deadline=None)
@@ -280,4 +272,24 @@ def test_every_offer_is_answered_counted_or_rejected(offers: list[Offer], questi
     assert len(ranking.nearest_misses) == min(5, sum(map(bool, against)))
     assert max(ranking.rejected.values(), default=0) <= sum(map(bool, against))
     for tier in ranking.tiers:
-        assert tier.matching == sum(filter(None, (tier.confirmed, tier.out, tier.unknown, tier.stale)))
+        assert tier.matching == tier.confirmed + tier.out + tier.unknown + tier.stale
+
+
+_unread = st.frozensets(st.sampled_from([("tencent", ""), ("tencent", "r1"), ("tencent", "r3"), ("aws", "r1")]))
+
+
+@given(offers=offers_lists, question=questions, unread=_unread)
+def test_what_is_unread_changes_no_answer_and_is_never_said_not_to_be_sold(
+    offers: list[Offer], question: dict[str, str], unread: frozenset[tuple[str, str]]
+) -> None:
+    read = answer(offers, question)
+    ranking = rank(index_of(offers), spec_of(question), replace(CONTEXT, unread=unread))
+    assert (ranking.best, ranking.unconfirmed, ranking.alternatives) == (
+        read.best,
+        read.unconfirmed,
+        read.alternatives,
+    )
+    if ranking.verdict in (Verdict.NOT_OFFERED_HERE, Verdict.NO_SUCH_MACHINE):
+        assert [tier.unread for tier in ranking.tiers] == [()] * len(ranking.tiers)
+    elif ranking.verdict is not read.verdict:
+        assert (ranking.verdict, any(tier.unread for tier in ranking.tiers)) == (Verdict.NO_SOURCE, True)

@@ -176,6 +176,39 @@ def test_what_the_provider_says_of_a_link_goes_before_the_form() -> None:
     assert nvlink(offer(gpu="a100-unstated-80g").machine) is None
 
 
+@pytest.mark.parametrize("stated", [None, True, False])
+@pytest.mark.parametrize(
+    ("gpu", "count", "linked"),
+    [
+        ("v100-sxm2-32g", Fraction(1), True),
+        ("a100-sxm4-80g", Fraction(8), True),
+        ("a100-sxm4-80g", Fraction(1, 7), False),
+        ("a10", Fraction(1, 6), False),
+        (None, Fraction(1, 2), False),
+    ],
+)
+def test_a_slice_has_no_nvlink_and_a_whole_gpu_what_its_form_has(
+    gpu: str | None, count: Fraction, linked: bool, stated: bool | None
+) -> None:
+    found = nvlink(offer(gpu=gpu, count=count, nvlink=stated).machine)
+    assert found is (linked if count < 1 or stated is None else stated)
+
+
+@pytest.mark.parametrize("age", [timedelta(0), OLD, timedelta(days=90)])
+@pytest.mark.parametrize("evidence", ["listed", "scored", "snapshot"])
+def test_what_never_was_stock_is_not_confirmed_however_old_it_is(evidence: str, age: timedelta) -> None:
+    unsure = offer(level="unknown", evidence=evidence, age=age)
+    text = f"stock unknown ({evidence}), not confirmed"
+    assert reasons(unsure, {"stock": "confirmed"}) == [(Code.NOT_CONFIRMED, text)]
+
+
+def test_a_time_in_the_future_is_told_as_such() -> None:
+    ahead = offer(age=-timedelta(hours=2), price_age=-timedelta(days=3))
+    assert reasons(ahead, {"stock": "confirmed"}) == [
+        (Code.STALE, "stale: stock seen 2 h in the future, price 3 d in the future")
+    ]
+
+
 def test_a_question_without_demands_makes_only_those_of_the_defaults() -> None:
     spec = understand({}, Here(offers=[]).world(), {}, endpoint="cheapest")
     assert len(machine_demands(spec)) == 2  # count and hosting

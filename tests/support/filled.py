@@ -19,8 +19,9 @@ from catalog.fx import ecb_rates
 from catalog.money import price_nanos
 from catalog.words import Evidence, Level, Purchase
 from store.engine import migrate, open_engine
+from store.planning import PlannedCell, PlannedProvider, plan
 from store.record import Answer, Lease, Result, failed, record
-from store.schedule import PlannedCell, PlannedProvider, claim, make_due, plan
+from store.schedule import claim, make_due
 from store.tables import CELLS
 
 START = datetime(2026, 11, 30, 8, 0, tzinfo=UTC)

@@ -14,6 +14,7 @@ from catalog.offers import Offer, Place, PriceNow, StockNow
 from catalog.words import Evidence, Hosting, Level, Purchase
 from selector.context import Context
 from selector.index import Index
+from selector.message import message
 from selector.question import World, understand
 from selector.rank import browse, rank
 from selector.ranking import Match, Ranking
@@ -106,8 +107,9 @@ class Here:
 
     offers: Sequence[Offer]
     rates: Rates = RATES
-    counts: bool = True
     accounts: frozenset[str] = frozenset()
+    unread: frozenset[tuple[str, str]] = frozenset()
+    """(provider, place) of which no source was read yet; "" is all of the provider."""
     fallback: Mapping[str, Sequence[str]] = field(default_factory=dict)
     defaults: Mapping[str, str] = field(default_factory=dict)
     providers: frozenset[str] = frozenset({"aws", "azure", "gcp", "tencent", "alibaba", "runpod", "vast"})
@@ -116,7 +118,13 @@ class Here:
         """The answer to a question."""
         index, context = self._index(), self._context()
         spec = understand(_lists(params), self.world(index), self.defaults, endpoint="cheapest")
-        return rank(index, spec, context, counts=self.counts)
+        return rank(index, spec, context)
+
+    def said(self, **params: str) -> str:
+        """The answer's sentence."""
+        index = self._index()
+        spec = understand(_lists(params), self.world(index), self.defaults, endpoint="cheapest")
+        return message(rank(index, spec, self._context()), spec, self._context())
 
     def listed(self, **params: str) -> tuple[list[Match], int]:
         """The page of `/offers`."""
@@ -133,6 +141,8 @@ class Here:
             regions=index.regions(),
             zones=index.zones(),
             countries=index.countries(),
+            machines=index.machines(),
+            unread=self.unread,
             fallback=self.fallback,
         )
 
@@ -140,7 +150,7 @@ class Here:
         return index_of(self.offers, self.rates)
 
     def _context(self) -> Context:
-        return Context(now=NOW, rates=self.rates, accounts=self.accounts)
+        return Context(now=NOW, rates=self.rates, accounts=self.accounts, unread=self.unread)
 
 
 def cheapest(*offers: Offer, **params: str) -> Ranking:
