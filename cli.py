@@ -6,17 +6,20 @@ Nothing heavy is imported before it is used, so that `gpufare --help` takes no t
 import contextlib
 import signal
 from collections.abc import Sequence
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from commands import build
 from commands.asking import ask, print_json, with_parameters
+from commands.ending import Group
+from commands.output import complain, say
 
 CONFIRMED, NOTHING, UNCONFIRMED = 0, 1, 3
 
 app = typer.Typer(
     name="gpufare",
+    cls=Group,
     help="Where can I get this GPU, in stock, cheapest, right now?",
     no_args_is_help=True,
     add_completion=False,
@@ -71,7 +74,7 @@ def worker(
     exit_with_parent: Annotated[bool, typer.Option("--exit-with-parent", hidden=True)] = False,
 ) -> None:
     """Poll what is due, until it is told to stop."""
-    from commands.serving import end_with_parent
+    from commands.serving import end_now, end_with_parent
     from scheduler.worker import Worker
 
     loaded = build.settings()
@@ -82,6 +85,7 @@ def worker(
     if exit_with_parent:
         end_with_parent()
     running.run()
+    end_now()
 
 
 @app.command()
@@ -106,29 +110,20 @@ def _cheapest(
 ) -> None:
     """The cheapest offer that meets a spec. Exit status 0: confirmed, 3: unconfirmed, 1: nothing."""
     from commands import showing
+    from commands.forms import Form
 
+    filled_in = None if form is None else Form(form)
     answer = ask(build.settings(), "GET", "/cheapest", [("gpu", gpu), *asked])
     best = answer["best"]
     if as_json:
         print_json(answer)
-    elif form is not None:
-        if best is None:
-            typer.echo(answer["message"], err=True)
-        else:
-            typer.echo(_formatted(form, best))
+    elif filled_in is not None and best is not None:
+        say(filled_in.filled(best))
+    elif filled_in is not None:
+        complain(answer["message"])
     else:
         showing.cheapest(answer, explain=("explain", "true") in asked)
     raise typer.Exit(NOTHING if best is None else CONFIRMED if best["stock"]["confirmed"] else UNCONFIRMED)
-
-
-def _formatted(form: str, offer: dict[str, Any]) -> str:
-    shown = {name: "" if value is None else value for name, value in offer.items()}
-    try:
-        return form.format_map(shown)
-    except KeyError as error:
-        build.refuse(f"--format: an offer has no field {error.args[0]!r}; there are {', '.join(offer)}")
-    except (ValueError, IndexError, AttributeError, TypeError) as error:
-        build.refuse(f"--format {form!r} cannot be filled in ({error}); write it like '{{provider}} {{region}}'")
 
 
 def _offers(asked: Sequence[tuple[str, str]] = (), as_json: JsonFlag = False) -> None:
@@ -140,7 +135,7 @@ def _offers(asked: Sequence[tuple[str, str]] = (), as_json: JsonFlag = False) ->
         print_json(answer)
         return
     showing.offers(answer["items"])
-    typer.echo(f"{len(answer['items'])} of {answer['total']} offers")
+    say(f"{len(answer['items'])} of {answer['total']} offers")
 
 
 app.command("cheapest")(with_parameters(_cheapest, leading=("gpu",)))
@@ -200,7 +195,7 @@ def launched(
     if as_json:
         print_json(answer)
     else:
-        typer.echo(f"{answer['effect']}: {answer['reason']}")
+        say(f"{answer['effect']}: {answer['reason']}")
 
 
 @app.command()

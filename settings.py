@@ -18,14 +18,16 @@ from pydantic import BaseModel, ConfigDict, Field, PlainValidator, SecretStr, Va
 from pydantic_core import ErrorDetails
 from pydantic_settings import BaseSettings, InitSettingsSource, PydanticBaseSettingsSource, SettingsConfigDict
 
+from catalog.durations import UNITS, duration
+from catalog.fx import Rates
 from catalog.parameters import PARAMETERS
+from catalog.snapshot_data import snapshot_providers
 from collectors.base import Config
 from collectors.registry import PROVIDERS
 
 PREFIX = "GPUFARE_"
 CONFIG = "GPUFARE_CONFIG"
 FEEDS = ("machines", "prices", "spot", "stock", "scores", "places")
-_UNITS = {"d": 86400, "h": 3600, "m": 60, "s": 1}
 LOG_LEVELS = ("debug", "info", "warning", "error")
 
 
@@ -45,6 +47,11 @@ OUTSIDE = {
 """By the names of `collectors.registry.PROVIDERS`."""
 
 
+def known_providers() -> tuple[str, ...]:
+    """Every provider that there is something of: those that are polled, and those of the bundled list prices alone."""
+    return tuple(sorted({*PROVIDERS, *snapshot_providers()}))
+
+
 class SettingsError(Exception):
     """The settings cannot be used. `problems`: a sentence each, saying which, where from, what is wrong, what to do."""
 
@@ -54,10 +61,8 @@ class SettingsError(Exception):
 
 
 def _duration(value: object) -> timedelta:
-    found = re.fullmatch(r"([0-9]{1,9})([smhd])", str(value))
-    length = timedelta(seconds=int(found[1]) * _UNITS[found[2]]) if found else value
-    # Ten years: a longer one would leave the calendar when it is taken from the present.
-    if not isinstance(length, timedelta) or not timedelta(seconds=1) <= length <= timedelta(days=3650):
+    length = value if isinstance(value, timedelta) else duration(str(value))
+    if length is None:
         raise ValueError(f"{value!r} is not a duration from 1s to 3650d, such as 60s, 10m, 24h or 7d.")
     return length
 
@@ -72,7 +77,7 @@ def _names(value: object) -> tuple[str, ...]:
 
 
 def _providers(value: object) -> tuple[str, ...]:
-    return tuple(_one_of(name, PROVIDERS) for name in _names(value))
+    return tuple(_one_of(name, known_providers()) for name in _names(value))
 
 
 def _boolean(value: object) -> bool:
@@ -131,6 +136,13 @@ def _endpoint(value: object) -> str:
     if url.count("/") > 2:
         raise ValueError("write scheme, host and port only, such as http://127.0.0.1:9000: the path is added to it.")
     return url
+
+
+def _token(value: object) -> SecretStr:
+    # The value is a secret: no message repeats it.
+    if not isinstance(value, str) or not re.fullmatch(r"[!-~]+", value):
+        raise ValueError("write letters, digits and signs of ASCII without blanks: it travels in a header.")
+    return SecretStr(value)
 
 
 def _database_url(value: object) -> str:
@@ -234,7 +246,7 @@ class Settings(BaseSettings):
     url: Annotated[str, PlainValidator(_url)] | None = Field(
         default=None, description="The server that reading commands ask; unset, they read the database."
     )
-    api_token: SecretStr | None = Field(
+    api_token: Annotated[SecretStr, PlainValidator(_token)] | None = Field(
         default=None,
         description="What writes must carry, and reads off loopback; unset, the server listens on loopback only.",
     )
@@ -281,6 +293,9 @@ class Settings(BaseSettings):
             raise ValueError(f"{PREFIX}FX: {' and '.join(sorted(twice))} are the same rate both ways: set one of them.")
         if self.fx and self.fx_date is None:
             raise ValueError(f"{PREFIX}FX_DATE: say of which day your rates are (every answer shows it).")
+        own = Rates([])
+        for pair, rate in self.fx.items():  # refuses rates that contradict each other
+            own = own.with_override(pair, rate, self.fx_date or date.min, "settings")
         return self
 
     def provider(self, name: str) -> ProviderSettings:
@@ -325,7 +340,9 @@ def _below(path: _Path) -> tuple[str, ...]:
         case ():
             return tuple(Settings.model_fields)
         case ("providers",):
-            return tuple(PROVIDERS)
+            return known_providers()
+        case ("providers", name) if name not in PROVIDERS:
+            return ("enabled",)
         case ("providers", name):
             return tuple(key for key in ProviderSettings.model_fields if key != "site" or OUTSIDE[name].two_sites)
         case ("providers", _, "intervals"):
@@ -528,6 +545,6 @@ def _shown(default: object) -> str:
     """A default in the words of the environment."""
     if isinstance(default, timedelta):
         seconds = int(default.total_seconds())
-        unit, length = next((unit, length) for unit, length in _UNITS.items() if seconds % length == 0)
+        unit, length = next((unit, length) for unit, length in UNITS.items() if seconds % length == 0)
         return f"{seconds // length}{unit}"
     return str(default).lower() if isinstance(default, bool | int | str) else "unset"

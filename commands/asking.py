@@ -10,18 +10,19 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NoReturn
 
+import msgspec
 import typer
 
 from catalog.parameters import PARAMETERS, Parameter
 from commands import build
+from commands.output import NO_ANSWER, complain, say
 
 if TYPE_CHECKING:
     from fastapi import FastAPI
 
+    from api.shapes import ProblemShape
     from settings import Settings
 
-NO_ANSWER = 5
-"""Exit status where the server of GPUFARE_URL gave no answer: nothing is known, so no other status is true."""
 PATIENCE_S = 60.0
 
 Params = Sequence[tuple[str, str]]
@@ -29,10 +30,10 @@ Params = Sequence[tuple[str, str]]
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """What came back: a status and JSON."""
+    """What came back: a status and bytes, which may be anything."""
 
     status: int
-    body: dict[str, Any]
+    content: bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,24 +51,49 @@ class _Question:
         return {"method": self.method, "params": list(self.params), "json": self.body, "headers": dict(self.headers)}
 
 
-_ANSWERS = frozenset({"verdict", "items", "effect"})
-"""One of these is in every answer that a command reads."""
-
-
 def ask(
     loaded: "Settings", method: Literal["GET", "POST"], path: str, params: Params = (), body: object = None
 ) -> dict[str, Any]:
-    """Ask and return the answer. A mistake in the question ends the command with the server's own words, status 2."""
+    """Ask and return the answer, which has the published shape of that path, and is JSON's own types.
+
+    A mistake in the question ends the command with the server's own words, status 2; what is no answer of ours, 5.
+    """
     token = loaded.api_token
     question = _Question(
         method, path, params, body, {"Authorization": f"Bearer {token.get_secret_value()}"} if token else {}
     )
     reply = _ask_server(loaded.url, question) if loaded.url else asyncio.run(_ask_app(build.server(loaded), question))
-    if reply.status >= 500:
-        _no_answer(f"{loaded.url or 'the database here'}: {_problem(reply)}")
-    if reply.status >= 400:
-        build.refuse(_problem(reply))
-    return reply.body
+    try:
+        answer, problem = _understood(reply, path)
+    except (msgspec.DecodeError, RecursionError) as error:
+        _no_answer(
+            f"{loaded.url} answered with {reply.status}, but not as this version of gpufare does ({error}); "
+            "is GPUFARE_URL right, and does the server run this version?"
+        )
+    if problem and reply.status >= 500:
+        _no_answer(f"{loaded.url or 'the database here'}: {problem}")
+    if problem:
+        build.refuse(problem)
+    return answer
+
+
+def _understood(reply: Reply, path: str) -> tuple[dict[str, Any], str | None]:
+    """The answer, and in words what it says instead of one. Raises DecodeError for what is not of its shape."""
+    from api import shapes
+
+    body: dict[str, Any] = msgspec.json.decode(reply.content)
+    if reply.status >= 300:  # a redirect is not followed: it could lead the token elsewhere
+        return body, _sentence(msgspec.convert(body, shapes.ProblemShape))
+    published: dict[str, type[msgspec.Struct]] = {
+        "/cheapest": shapes.CheapestShape,
+        "/offers": shapes.OffersShape,
+        "/gpus": shapes.GpusShape,
+        "/regions": shapes.RegionsShape,
+        "/providers": shapes.ProvidersShape,
+        "/launches": shapes.LaunchTaken,
+    }
+    msgspec.convert(body, published[path])
+    return body, None
 
 
 def _ask_server(url: str, question: "_Question") -> Reply:
@@ -75,15 +101,9 @@ def _ask_server(url: str, question: "_Question") -> Reply:
 
     try:
         answer = httpx2.request(url=f"{url}{question.path}", timeout=PATIENCE_S, **question.sent())
-    except httpx2.HTTPError as error:
+    except (httpx2.HTTPError, httpx2.InvalidURL, ValueError) as error:  # ValueError: a host or proxy that cannot be
         _no_answer(f"{url} did not answer ({type(error).__name__}); is it running, and is GPUFARE_URL right?")
-    try:
-        said = answer.json()
-    except ValueError:
-        said = None
-    if not isinstance(said, dict) or (answer.is_success and not said.keys() & _ANSWERS):
-        _no_answer(f"{url} answered with {answer.status_code}, but not as gpufare does; is GPUFARE_URL right?")
-    return Reply(answer.status_code, said)
+    return Reply(answer.status_code, answer.content)
 
 
 async def _ask_app(app: "FastAPI", question: "_Question") -> Reply:
@@ -93,18 +113,17 @@ async def _ask_app(app: "FastAPI", question: "_Question") -> Reply:
         transport = httpx2.ASGITransport(app=app)
         async with httpx2.AsyncClient(transport=transport, base_url="http://127.0.0.1") as client:
             answer = await client.request(url=question.path, **question.sent())
-            return Reply(answer.status_code, answer.json())
+            return Reply(answer.status_code, answer.content)
 
 
 def _no_answer(sentence: str) -> NoReturn:
-    typer.echo(f"gpufare: {sentence}", err=True)
+    complain(sentence)
     raise typer.Exit(NO_ANSWER)
 
 
-def _problem(reply: Reply) -> str:
-    said = str(reply.body.get("detail") or reply.body.get("title") or f"HTTP {reply.status}")
-    near = reply.body.get("did_you_mean") or []
-    return f"{said}\n  did you mean: {', '.join(near)}" if near and not all(name in said for name in near) else said
+def _sentence(problem: "ProblemShape") -> str:
+    said, near = problem.detail or problem.title, problem.did_you_mean
+    return f"{said}\n  did you mean: {', '.join(near)}" if not all(name in said for name in near) else said
 
 
 def with_parameters(function: Callable[..., None], leading: Sequence[str]) -> Callable[..., None]:
@@ -151,4 +170,4 @@ def params_of(options: Mapping[str, Any]) -> list[tuple[str, str]]:
 
 def print_json(body: object) -> None:
     """The endpoint's JSON, alone on stdout."""
-    typer.echo(json.dumps(body, ensure_ascii=False, indent=2))
+    say(json.dumps(body, ensure_ascii=False, indent=2))

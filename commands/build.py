@@ -8,9 +8,12 @@ from typing import TYPE_CHECKING, NoReturn
 
 import typer
 
+from commands.output import complain
+
 if TYPE_CHECKING:
     from fastapi import FastAPI
     from sqlalchemy import Engine
+    from sqlalchemy.engine import ExceptionContext
 
     from api.config import ApiConfig
     from catalog.fx import Rates
@@ -23,7 +26,7 @@ USAGE = 2
 
 def refuse(sentence: str) -> NoReturn:
     """End the command for a mistake that a person can mend: the sentence on stderr, exit status 2."""
-    typer.echo(f"gpufare: {sentence}", err=True)
+    complain(sentence)
     raise typer.Exit(USAGE)
 
 
@@ -45,6 +48,14 @@ def refuse_settings(problems: Iterable[str]) -> NoReturn:
     refuse("\n  ".join(["the settings cannot be used", *problems]))
 
 
+def refuse_database(where: str, why: str) -> NoReturn:
+    """End the command since its database cannot be read or written."""
+    refuse(
+        f"the database {where} cannot be used: {why}; if the disk is well and not full, the file is damaged: "
+        "move it away, and `gpufare sync` fills a new one"
+    )
+
+
 def database(loaded: "Settings") -> "Engine":
     """The database, brought to this version, with the bundled snapshot in it; a new one with the providers too."""
     from scheduler import plan
@@ -54,6 +65,7 @@ def database(loaded: "Settings") -> "Engine":
 
     try:
         engine = open_engine(loaded.database_url)
+        _name_in_errors(engine)
         migrate(engine)
     except DatabaseError as error:
         refuse(str(error))
@@ -64,12 +76,25 @@ def database(loaded: "Settings") -> "Engine":
     return engine
 
 
+def _name_in_errors(engine: "Engine") -> None:
+    """Note on each error of the database which one it is: `commands.ending` tells it."""
+    from sqlalchemy import event
+
+    @event.listens_for(engine, "handle_error")
+    def note(context: "ExceptionContext") -> None:
+        if context.sqlalchemy_exception is not None:
+            context.sqlalchemy_exception.add_note(str(engine.url.database))
+
+
 def providers(loaded: "Settings", names: Iterable[str] = ()) -> "list[Configured]":
     """The providers that the settings leave on, or those of them that are named. Any other name is refused."""
+    from catalog.snapshot_data import snapshot_providers
     from collectors.registry import PROVIDERS
 
     wanted = list(dict.fromkeys(names)) or [name for name in PROVIDERS if loaded.enabled(name)]
     for name in wanted:
+        if name not in PROVIDERS and name in snapshot_providers():
+            refuse(f"{name} is not polled in this version: only its bundled list prices are known; leave it out")
         if name not in PROVIDERS:
             refuse(f"{name} is not a provider; there are {', '.join(PROVIDERS)}")
         if not loaded.enabled(name):
@@ -119,8 +144,11 @@ def server(loaded: "Settings", host: str = "127.0.0.1") -> "FastAPI":
         check_listen(config.host, config.token)
     except ListenError as error:
         refuse(str(error))
-    app = create_app(database(loaded), config)
+    engine = database(loaded)
+    app = create_app(engine, config)
     app.state.board.refresh(config.clock())
+    if app.state.board.view.error:  # an empty board would answer that nothing is offered
+        refuse_database(str(engine.url.database), f"{app.state.board.view.error}, see above")
     world = app.state.board.view.world
     if found := checking.problems(loaded, world):
         refuse_settings(found)
@@ -132,14 +160,14 @@ def _api_config(loaded: "Settings", host: str) -> "ApiConfig":
     from importlib.metadata import version
 
     from api.config import ApiConfig
-    from collectors.registry import PROVIDERS
+    from settings import known_providers
 
     return ApiConfig(
         rates=rates(loaded),
         host=host,
         token=loaded.api_token.get_secret_value() if loaded.api_token else None,
         public_reads=loaded.public_reads,
-        providers=frozenset(PROVIDERS),
+        providers=frozenset(filter(loaded.enabled, known_providers())),
         defaults=loaded.defaults,
         fallback=loaded.fallback,
         launch_hold=loaded.launches.hold,

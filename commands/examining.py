@@ -13,7 +13,7 @@ from scheduler.plan import Configured
 from scheduler.poll import Polls, try_out
 from scheduler.sync import sync
 from settings import Settings
-from store import schedule
+from store import planning
 
 State = Literal["answers", "off", "wrong"]
 
@@ -59,7 +59,7 @@ def examine(polls: Polls, providers: Iterable[Configured]) -> Iterator[Finding]:
         yield from _off(one)
         feeds = one.feeds()
         if "places" in feeds:
-            met = try_out(polls, feeds.pop("places"), one.config.regions)
+            met = try_out(polls, feeds.pop("places"), one.config.regions, one.scrubber())
             yield _finding(one.name, "places", met)
             if met is None and not _regions(polls, one):
                 sync(polls, [one], ["places"])
@@ -75,16 +75,16 @@ def _off(one: Configured) -> Iterator[Finding]:
 
 
 def _regions(polls: Polls, one: Configured) -> list[str]:
-    return list(one.config.regions) or schedule.known_regions(polls.engine, one.name)
+    return list(one.config.regions) or planning.known_regions(polls.engine, one.name)
 
 
 def _met(polls: Polls, one: Configured, feed: Feed) -> ProviderError | None:
-    return try_out(polls, feed, _regions(polls, one))
+    return try_out(polls, feed, _regions(polls, one), one.scrubber())
 
 
 def _finding(provider: str, feed: str, met: ProviderError | None) -> Finding:
     if met is None:
-        return Finding(provider, feed, "answers", "answers")
+        return Finding(provider, feed, "answers", "its first page is understood")
     if isinstance(met, NotConfigured):  # no region is known, since `places` did not answer
         return Finding(provider, feed, "off", str(met))
     advice = _ADVICE.get(type(met).__name__, "").format(name=provider.upper(), feed=feed.upper())

@@ -12,6 +12,7 @@ import time
 from collections.abc import Iterator, Mapping
 from fnmatch import fnmatchcase
 from pathlib import Path
+from typing import NoReturn
 
 import structlog
 import typer
@@ -20,7 +21,7 @@ from commands.build import refuse
 from settings import OUTSIDE
 
 CHILD_PATIENCE_S = 3.0
-"""How long polls under way may take to end before their process is ended. What they had is asked again later."""
+"""How long the polling process may take to end: more than its `STOP_PATIENCE` and the giving back of what is left."""
 RESTART_PAUSE_S = 5.0
 PYTHON = (sys.executable, "-P", "-m")
 """-P: what lies in the working folder stands for no module of ours."""
@@ -160,6 +161,13 @@ def _without_settings(environ: Mapping[str, str]) -> dict[str, str]:
 def end_with_parent() -> None:
     """End this process when standard input closes, since whoever started us is gone: politely, then at once."""
     threading.Thread(target=_end_at_eof, daemon=True).start()
+
+
+def end_now() -> NoReturn:
+    """End this process well, without waiting for threads: a poll that was given back may hang in a call for long."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(0)
 
 
 def _end_at_eof() -> None:

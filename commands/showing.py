@@ -1,11 +1,14 @@
 """Answers for a person: tables that fit the terminal, whole lines in a pipe. Nothing is ever cut off."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from datetime import timedelta
 from typing import Any
 
 from rich.console import Console
 from rich.table import Table
-from typer import echo
+
+from commands.output import say, visible, write
+from selector.ages import ago_text
 
 Json = Mapping[str, Any]
 Row = Sequence[str]
@@ -34,17 +37,19 @@ def _table(columns: Row, rows: Iterable[Row]) -> Table:
     for column in columns:
         made.add_column(column, overflow="fold")
     for row in rows:
-        made.add_row(*row)
+        made.add_row(*map(visible, row))
     return made
 
 
 def _print(made: Table, title: str | None) -> None:
     if title:
-        echo(title)
+        say(title)
     console = _console()
     if not console.is_terminal:
         console.width = max(console.width, _width(made))
-    console.print(made, markup=False)
+    with console.capture() as printed:
+        console.print(made, markup=False)
+    write(printed.get())
 
 
 def _console() -> Console:
@@ -86,22 +91,17 @@ def _price(amount: str | None, currency: str) -> str:
 def stock_text(stock: Json) -> str:
     """A stock level with why it is believed and how old that is."""
     stale = ", stale" if stock["stale"] else ""
-    return f"{stock['level']}: {stock['evidence']} {age_text(stock['age_s'])}{stale}"
+    return f"{stock['level']}: {stock['evidence']} {_ago(stock['age_s'])}{stale}"
 
 
-def age_text(seconds: int | None) -> str:
-    """An age in its largest whole unit."""
-    if seconds is None:
-        return "never"
-    for unit, size in (("d", 86400), ("h", 3600), ("min", 60)):
-        if seconds >= 2 * size:
-            return f"{seconds // size} {unit} ago"
-    return f"{seconds} s ago"
+def _ago(seconds: int | None) -> str:
+    """An age; None is never."""
+    return "never" if seconds is None else ago_text(timedelta(seconds=seconds))
 
 
 def cheapest(answer: Json, *, explain: bool) -> None:
     """The answer to `cheapest`: the sentence, the offers, and on request why not the others."""
-    echo(answer["message"])
+    say(answer["message"])
     best = [answer["best"]] if answer["best"] else []
     if best:
         offers([*best, *answer["alternatives"]], title="\nthe answer, and what to try next")
@@ -129,14 +129,14 @@ def _tier_row(tier: Json) -> tuple[str, ...]:
     return (
         str(tier["tier"]),
         regions,
-        *("?" if count is None else str(count) for count in counts),
+        *map(str, counts),
         tier["passed_over"] or "",
     )
 
 
 def providers(items: Iterable[Json]) -> None:
     """Providers and their feeds."""
-    columns = ("provider", "feed", "status", "last success", "facts", "reason, failing, notes")
+    columns = ("provider", "feed", "status", "last success", "offers", "reason, failing, notes")
     table(columns, (row for item in items for row in _feed_rows(item)))
 
 
@@ -144,7 +144,7 @@ def _feed_rows(provider: Json) -> Iterable[tuple[str, ...]]:
     account = "with an account" if provider["account"] else "no account"
     about = "\n".join((provider["provider"], account, *provider["evidence"]))
     for feed in provider["feeds"]:
-        yield (about, feed["feed"], feed["status"], age_text(feed["age_s"]), str(feed["offers"]), _said(feed))
+        yield (about, feed["feed"], feed["status"], _ago(feed["age_s"]), str(feed["offers"]), _said(feed))
         about = ""
 
 
@@ -160,7 +160,7 @@ def syncs(items: Sequence[Json]) -> None:
     table(columns, (_sync_row(item) for item in items))
     for item in items:
         if item["error"]:
-            echo(f"{_cell(item)}: {item['status']}: {item['error']}")
+            say(f"{_cell(item)}: {item['status']}: {item['error']}")
 
 
 def _sync_row(item: Json) -> tuple[str, ...]:

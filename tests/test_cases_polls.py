@@ -9,6 +9,7 @@ from typing import Any
 from collectors.base import Throttled
 from commands.syncing import ALL_FAILED, ALL_WELL, SOME_FAILED, exit_status
 from scheduler.plan import Configured
+from store import schedule
 from store.engine import writing
 from tests.support.canned import Canned, canned
 from tests.support.endtoend import START, amount, gpufare, real, source_of
@@ -205,7 +206,7 @@ def test_a_quota_is_no_stock_and_a_capacity_error_is_about_one_offer(tmp_path: P
 
 
 def test_a_call_that_is_blocked_for_a_day_costs_prices_and_stock_nothing(tmp_path: Path) -> None:
-    """B095, by a scripted provider: its scores are throttled for 24 hours, and asked no sooner."""
+    """B095, by a scripted provider: its scores are throttled for 24 hours, and not due sooner."""
     day = timedelta(hours=24)
     scores = ScriptedFeed(
         name="scores", script=always(fails(Throttled("MaxConfigLimitExceeded", day))), limit_key="scores"
@@ -216,11 +217,11 @@ def test_a_call_that_is_blocked_for_a_day_costs_prices_and_stock_nothing(tmp_pat
         one = app.offer()
         assert (amount(one), one["stock"]["level"], one["stock"]["score"]) == ("1", "in_stock", None)
         app.later(hours=23)
-        app.sync()
-        assert (len(scores.asked), len(good.asked)) == (1, 2)
+        due = schedule.claim(app.engine, app.clock(), timedelta(minutes=10), 9)
+        assert [lease.feed for lease in due] == ["stock"]
         app.later(hours=2)
         app.sync()
-        assert len(scores.asked) == 2
+        assert (len(scores.asked), len(good.asked)) == (2, 2)
 
 
 def test_rows_of_a_database_without_a_newer_column_are_read(tmp_path: Path) -> None:

@@ -1,8 +1,11 @@
 """The commands, their exit statuses and what they print where. Against simulated clouds and a database of its own."""
 
+import contextlib
 import json
 import logging
+import os
 import re
+import sqlite3
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,7 +21,7 @@ import simcloud
 from catalog.parameters import PARAMETERS
 from cli import app
 from simcloud import Sim
-from tests.support.commands import environment
+from tests.support.commands import environment, run_into
 
 COMMANDS = (
     "serve",
@@ -33,6 +36,7 @@ COMMANDS = (
     "launched",
     "doctor",
 )
+PROBLEM = {"type": "about:blank", "title": "Problem", "status": 422, "detail": "down"}
 NANJING = {"GPUFARE_PROVIDERS__TENCENT__REGIONS": "ap-nanjing"}
 """One region: five cells."""
 
@@ -130,8 +134,17 @@ def test_cheapest_without_an_answer_is_status_1_and_says_why(synced: Shell) -> N
         (["a100-81g"], "a100-80g"),
         (["a100-80g", "--region", "ap-guangzou"], "ap-guangzhou"),
         (["a100-80g", "--hours", "3"], "hours is not in this version"),
-        (["a100-80g", "--format", "{provder}"], "an offer has no field 'provder'"),
-        (["a100-80g", "--format", "{0}"], "--format"),
+        (["a100-80g", "--format", "{provder}"], "there is no field 'provder' to print"),
+        (["a100-80g", "--format", "{provider:>99999999999}"], "{provider} stands alone"),
+        (["a100-80g", "--format", "{provider!r}"], "{provider} stands alone"),
+        (["a100-80g", "--format", "{stock[level]}"], "there is no field 'stock[level]' to print"),
+        (["a100-80g", "--format", "{provider.__class__}"], "there is no field 'provider.__class__' to print"),
+        (["a100-80g", "--format", "{stock}"], "there is no field 'stock' to print"),
+        (["a100-80g", "--format", "{0}"], "of provider, account, site, "),
+        (["a100-80g", "--format", "{}"], "there is no field '' to print"),
+        (["a100-80g", "--format", "{provider"], "cannot be read"),
+        (["a100-80g", "--format", "provider}"], "cannot be read"),
+        (["a100-\udcff"], r"argument 2 is not valid UTF-8: 'a100-\xff'"),
         (["a100-80g", "--colour", "red"], "--colour"),
         ([], "gpu"),
     ],
@@ -144,10 +157,12 @@ def test_a_question_that_is_not_understood_is_status_2(shell: Shell, arguments: 
 
 
 def test_format_prints_the_fields_of_the_best_offer(synced: Shell) -> None:
-    form = "{provider} {region} {zone} {instance_type} {stock[level]}"
-    asked = synced.run("cheapest", "v100", "--region", "ap-nanjing", "--format", form)
-    assert asked.stdout.split()[:2] == ["tencent", "ap-nanjing"]
-    assert asked.stdout.split()[4] == "in_stock"
+    question = ("cheapest", "v100", "--region", "ap-nanjing")
+    best = json.loads(synced.run(*question, "--json").stdout)["best"]
+    form = "{provider}/{region} {{{zone}}} {price_per_hour} {account} [{gpu_name}][{job_cost}]"
+    assert synced.run(*question, "--format", form).stdout == (
+        f"tencent/ap-nanjing {{{best['zone']}}} {best['price_per_hour']} true [{best['gpu_name']}][]\n"
+    )
 
 
 def test_format_prints_nothing_on_stdout_where_there_is_no_answer(synced: Shell) -> None:
@@ -212,7 +227,7 @@ def test_the_table_of_a_sync_fits_80_columns(shell: Shell, sim: Sim) -> None:
 
 
 def test_a_fallback_region_that_may_yet_turn_up_is_only_warned_of(shell: Shell) -> None:
-    asked = shell.run("cheapest", "h100", GPUFARE_ONLY="runpod", GPUFARE_FALLBACK__US="CA", GPUFARE_LOG="warning")
+    asked = shell.run("cheapest", "h100", GPUFARE_ONLY="runpod,azure", GPUFARE_FALLBACK__US="CA", GPUFARE_LOG="warning")
     assert asked.exit_code == 3
     assert "GPUFARE_FALLBACK__US" in asked.stderr
 
@@ -288,6 +303,7 @@ def test_sync_with_nothing_to_poll_is_all_well(shell: Shell) -> None:
 @pytest.mark.parametrize(
     ("arguments", "environ", "said"),
     [
+        (["azure"], {}, "azure is not polled in this version"),
         (["tencnt"], {}, "tencnt is not a provider; there are aws, runpod, tencent"),
         (["--feed", "stok"], {}, "stok is not a feed"),
         (["aws"], {}, "aws is switched off by GPUFARE_ONLY"),
@@ -347,9 +363,14 @@ def test_reading_commands_show_a_table(synced: Shell, command: str, said: str) -
     assert said in asked.stdout
 
 
+def _tencent(shell: Shell) -> dict[str, Any]:
+    items = json.loads(shell.run("providers", "--json").stdout)["items"]
+    (found,) = [one for one in items if one["provider"] == "tencent"]
+    return dict(found)
+
+
 def test_providers_on_a_fresh_machine_say_what_to_set(shell: Shell) -> None:
-    (tencent,) = json.loads(shell.run("providers", "--json").stdout)["items"]
-    assert tencent["provider"] == "tencent"
+    tencent = _tencent(shell)
     assert {feed["status"] for feed in tencent["feeds"]} == {"off"}
     assert all("TENCENTCLOUD_SECRET_ID" in feed["reason"] for feed in tencent["feeds"])
 
@@ -389,6 +410,20 @@ def test_doctor_with_all_well_is_status_0(shell: Shell, sim: Sim) -> None:
     assert asked.exit_code == 0
 
 
+def test_doctor_says_each_thing_once(shell: Shell, sim: Sim) -> None:
+    shell.environ |= sim.env()
+    lines = [line for line in shell.run("doctor", "tencent").stdout.splitlines() if line.startswith("tencent")]
+    assert len(lines) == 3
+    assert [line.count("answers") for line in lines] == [1, 1, 1]
+
+
+def test_a_failing_cell_without_a_place_is_shown_to_fail_everywhere(shell: Shell, sim: Sim) -> None:
+    shell.environ |= sim.env() | NANJING
+    sim.fault("tencent", "html", match={"action": "DescribeRegions"})
+    shell.run("sync", "--feed", "places")
+    assert {feed["feed"]: feed["failing"] for feed in _tencent(shell)["feeds"]}["places"] == ["everywhere"]
+
+
 def test_doctor_with_a_wrong_key_is_status_1_and_says_what_to_do(shell: Shell, sim: Sim) -> None:
     shell.environ |= sim.env() | NANJING | {"TENCENTCLOUD_SECRET_KEY": "wrong"}
     asked = shell.run("doctor", "--json")
@@ -418,7 +453,8 @@ def test_doctor_names_the_providers_that_settings_switch_off(shell: Shell) -> No
 def test_with_a_url_the_server_is_asked_with_the_token_and_its_json_printed(
     shell: Shell, httpserver: HTTPServer
 ) -> None:
-    items = {"items": [{"id": "x"}], "total": 1, "next": None}
+    items = json.loads(shell.run("offers", "--limit", "1", "--json").stdout)
+    assert len(items["items"]) == 1
     expected = httpserver.expect_oneshot_request(
         "/offers",
         query_string={"gpu": "v100", "region": "us-*", "spot": "true"},
@@ -436,7 +472,7 @@ def test_with_a_url_the_server_is_asked_with_the_token_and_its_json_printed(
 
 
 def test_a_refusal_of_the_server_is_status_2_in_its_own_words(shell: Shell, httpserver: HTTPServer) -> None:
-    problem = {"detail": "gpu=x is not known.", "did_you_mean": ["h100"]}
+    problem = PROBLEM | {"detail": "gpu=x is not known.", "did_you_mean": ["h100"]}
     httpserver.expect_request("/cheapest").respond_with_json(problem, status=422)
     asked = shell.run("cheapest", "x", GPUFARE_URL=httpserver.url_for(""))
     assert asked.exit_code == 2
@@ -444,8 +480,67 @@ def test_a_refusal_of_the_server_is_status_2_in_its_own_words(shell: Shell, http
     assert "did you mean: h100" in asked.stderr
 
 
+WRONG = (
+    "<html>",
+    "[]",
+    "null",
+    "{}",
+    '{"items": null}',
+    '{"items": [{}]}',
+    '{"items": 5}',
+    '{"verdict": "confirmed", "best": 5}',
+    '{"effect": null}',
+    "[" * 100_000,
+    b"\xff",
+)
+
+
+@pytest.mark.parametrize("body", WRONG)
 @pytest.mark.parametrize(
-    ("status", "body"), [(200, "<html>"), (200, '{"hello": 1}'), (200, "[]"), (503, '{"detail": "down"}'), (502, "no")]
+    "command",
+    [
+        ("cheapest", "h100"),
+        ("offers",),
+        ("gpus",),
+        ("regions",),
+        ("providers",),
+        ("launched", "--provider=aws", "--region=r", "--instance-type=t"),
+    ],
+    ids=lambda command: command[0],
+)
+def test_an_answer_of_another_shape_is_status_5_in_a_sentence(
+    shell: Shell, httpserver: HTTPServer, command: tuple[str, ...], body: str | bytes
+) -> None:
+    httpserver.expect_request(re.compile("/.*")).respond_with_data(body)
+    asked = shell.run(*command, GPUFARE_URL=httpserver.url_for(""))
+    assert (asked.exit_code, asked.stdout) == (5, "")
+    assert "answered with 200, but not as this version of gpufare does" in asked.stderr
+
+
+@pytest.mark.parametrize(
+    ("field", "wrong"), [("price_per_hour", 3), ("stock", {}), ("stock", None), ("region", None), ("gpu_count", [])]
+)
+def test_a_best_offer_with_a_field_of_another_type_is_status_5(
+    shell: Shell, httpserver: HTTPServer, field: str, wrong: object
+) -> None:
+    answer = json.loads(shell.run("cheapest", "a100-80g", "--json").stdout)
+    httpserver.expect_request("/cheapest").respond_with_json(answer | {"best": answer["best"] | {field: wrong}})
+    asked = shell.run("cheapest", "a100-80g", GPUFARE_URL=httpserver.url_for(""))
+    assert (asked.exit_code, asked.stdout) == (5, "")
+    assert f"$.best.{field}" in asked.stderr
+
+
+@pytest.mark.parametrize("wrong", [{"did_you_mean": 5}, {"detail": None}, {"title": []}, {"did_you_mean": [1]}])
+def test_a_problem_of_another_shape_is_status_5(shell: Shell, httpserver: HTTPServer, wrong: dict[str, object]) -> None:
+    httpserver.expect_request("/gpus").respond_with_json(PROBLEM | wrong, status=422)
+    asked = shell.run("gpus", GPUFARE_URL=httpserver.url_for(""))
+    assert (asked.exit_code, asked.stdout) == (5, "")
+    assert "answered with 422, but not as" in asked.stderr
+
+
+@pytest.mark.parametrize(
+    ("status", "body"),
+    [(302, '{"items": [], "total": 0}'), (503, '{"detail": "down"}'), (502, "no"), (503, json.dumps(PROBLEM))],
 )
 def test_a_server_that_gives_no_answer_of_ours_is_status_5(
     shell: Shell, httpserver: HTTPServer, status: int, body: str
@@ -460,3 +555,126 @@ def test_a_server_that_cannot_be_reached_is_status_5_in_a_sentence(shell: Shell)
     asked = shell.run("cheapest", "h100", GPUFARE_URL="http://127.0.0.1:1")
     assert (asked.exit_code, asked.stdout) == (5, "")
     assert asked.stderr.startswith("gpufare: http://127.0.0.1:1 did not answer")
+
+
+@pytest.mark.parametrize("url", ["http://a..b:80", f"http://{'a' * 70}"])
+def test_a_server_whose_name_cannot_be_one_is_status_5_in_a_sentence(shell: Shell, url: str) -> None:
+    asked = shell.run("cheapest", "h100", GPUFARE_URL=url)
+    assert (asked.exit_code, asked.stdout) == (5, "")
+    assert asked.stderr.startswith(f"gpufare: {url} did not answer")
+
+
+# --- what a terminal must not see -------------------------------------------------------------------------------------
+
+NASTY = "\x1b]0;x\x07\x9b2J\u202e\r"
+SEEN = r"\u001b]0;x\u0007\u009b2J\u202e\u000d"
+
+
+@pytest.mark.parametrize("form", [[], ["--json"], ["--format", "{instance_type}"]], ids=["table", "json", "format"])
+def test_control_characters_of_a_provider_are_printed_as_text(
+    shell: Shell, httpserver: HTTPServer, form: list[str]
+) -> None:
+    answer = json.loads(shell.run("cheapest", "a100-80g", "--json").stdout)
+    answer |= {"message": NASTY, "best": answer["best"] | {"instance_type": NASTY}}
+    httpserver.expect_request("/cheapest").respond_with_json(answer)
+    asked = shell.run("cheapest", "a100-80g", *form, GPUFARE_URL=httpserver.url_for(""), COLUMNS="400")
+    assert [found for found in NASTY if found < " " or found > "~" if found in asked.stdout] == []
+    if form == ["--json"]:
+        assert json.loads(asked.stdout) == answer
+    else:
+        assert SEEN in asked.stdout
+
+
+def test_control_characters_of_a_problem_and_of_a_log_line_are_printed_as_text(
+    shell: Shell, httpserver: HTTPServer
+) -> None:
+    httpserver.expect_request("/gpus").respond_with_json(PROBLEM | {"detail": NASTY}, status=422)
+    asked = shell.run("gpus", GPUFARE_URL=httpserver.url_for(""))
+    assert (asked.exit_code, asked.stderr) == (2, f"gpufare: {SEEN}\n")
+    logged = shell.run("cheapest", "h100", GPUFARE_PROVIDERS__TENCENT__REGIONS="\x1b[2J")
+    assert "region not known here" in logged.stderr
+    assert "\x1b" not in logged.stderr
+
+
+# --- a stdout that cannot be written ----------------------------------------------------------------------------------
+
+OUTPUTS = (["cheapest", "a100-80g"], ["cheapest", "a100-80g", "--json"], ["cheapest", "a100-80g", "--format", "{gpu}"])
+
+
+@pytest.mark.parametrize("command", [*OUTPUTS, ["gpus"], ["--help"], ["sync", "--help"]], ids=" ".join)
+def test_a_full_stdout_is_status_5_in_a_sentence(tmp_path: Path, command: list[str]) -> None:
+    with open("/dev/full", "wb") as full:
+        ended = run_into(full, tmp_path, *command)
+    assert ended.returncode == 5
+    assert ended.stderr == "gpufare: the output cannot be written: No space left on device\n"
+
+
+@pytest.mark.parametrize("command", OUTPUTS, ids=" ".join)
+def test_a_reader_that_has_gone_is_status_5_and_not_told(tmp_path: Path, command: list[str]) -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    with open(writer, "wb") as gone:
+        ended = run_into(gone, tmp_path, *command)
+    assert (ended.returncode, ended.stderr) == (5, "")
+
+
+# --- a database that is damaged ---------------------------------------------------------------------------------------
+
+PAGE_BYTES = 4096
+
+
+def _damage(shell: Shell, table: str) -> Path:
+    """Overwrite the first page of a table."""
+    file = Path(shell.environ["HOME"]) / ".local/share/gpufare/gpufare.db"
+    with contextlib.closing(sqlite3.connect(file)) as connection:
+        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        asked = connection.execute("SELECT rootpage FROM sqlite_master WHERE name = ?", (table,))
+        (page,) = asked.fetchone()
+    with file.open("r+b") as opened:
+        opened.seek((page - 1) * PAGE_BYTES)
+        opened.write(b"\xa5" * PAGE_BYTES)
+    return file
+
+
+READING = (["cheapest", "v100"], ["offers"], ["gpus"], ["regions"], ["providers"])
+
+
+@pytest.mark.parametrize("command", [*READING, ["sync"], ["doctor"], ["worker"]], ids=lambda command: command[0])
+@pytest.mark.parametrize("table", ["cells", "providers"])
+def test_a_damaged_database_is_status_2_in_a_sentence(synced: Shell, command: list[str], table: str) -> None:
+    file = _damage(synced, table)
+    asked = synced.run(*command)
+    assert (asked.exit_code, asked.stdout) == (2, "")
+    assert f"gpufare: the database {file} cannot be used: " in asked.stderr
+    assert "Traceback" not in asked.stderr
+
+
+# --- the providers in use ---------------------------------------------------------------------------------------------
+
+
+def test_a_provider_of_list_prices_alone_answers_where_it_alone_is_to_be_used(shell: Shell) -> None:
+    found = {
+        name: json.loads(shell.run("offers", "--gpu", "a100", "--json", GPUFARE_ONLY=name).stdout)
+        for name in ("azure", "gcp")
+    }
+    assert {name: {one["provider"] for one in answer["items"]} for name, answer in found.items()} == {
+        "azure": {"azure"},
+        "gcp": {"gcp"},
+    }
+    asked = shell.run("cheapest", "a100-80g", GPUFARE_ONLY="azure")
+    assert (asked.exit_code, "azure" in asked.stdout) == (3, True)
+
+
+def test_a_provider_of_list_prices_alone_can_be_switched_off(shell: Shell) -> None:
+    question = ("cheapest", "a100-80g", "--json")
+    assert json.loads(shell.run(*question).stdout)["best"]["provider"] == "azure"
+    without = json.loads(shell.run(*question, GPUFARE_PROVIDERS__AZURE__ENABLED="false").stdout)
+    assert without["best"]["provider"] == "alibaba"
+
+
+def test_a_region_of_a_fallback_list_that_is_not_known_leaves_the_others_to_fall_back_on(synced: Shell) -> None:
+    question = ("cheapest", "v100", "--region", "ap-guangzhou", "--json")
+    lists = {"GPUFARE_FALLBACK__AP_GUANGZHOU": "CA,ap-nanjing", "GPUFARE_ONLY": "tencent,runpod"}
+    asked = synced.run(*question, **lists)
+    assert json.loads(asked.stdout)["query"]["fallback"] == [["tencent:ap-nanjing"]]
+    assert "fallback=CA" in asked.stderr

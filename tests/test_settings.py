@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 import settings
+from catalog.snapshot_data import snapshot_rows
 from collectors.base import Config
 from collectors.registry import PROVIDERS
 from settings import Settings, SettingsError, load
@@ -230,8 +231,21 @@ def test_a_variable_that_is_not_known_is_refused_with_names_like_it(
 
 
 def test_a_refused_name_shows_what_is_allowed_there(tmp_path: Path) -> None:
-    [problem] = refused(tmp_path, {"GPUFARE_PROVIDERS__GCP__REGIONS": "x"})
-    assert problem.endswith("Allowed there: AWS, RUNPOD, TENCENT.")
+    [problem] = refused(tmp_path, {"GPUFARE_PROVIDERS__GCPP__REGIONS": "x"})
+    assert problem.endswith("Allowed there: ALIBABA, AWS, AZURE, GCP, RUNPOD, TENCENT.")
+
+
+@pytest.mark.parametrize("name", ["alibaba", "azure", "gcp"])
+def test_a_provider_of_list_prices_alone_can_be_named_and_switched_off_and_no_more(tmp_path: Path, name: str) -> None:
+    assert of(tmp_path, GPUFARE_ONLY=name).enabled(name)
+    assert not of(tmp_path, GPUFARE_ONLY=name).enabled("aws")
+    assert not of(tmp_path, **{f"GPUFARE_PROVIDERS__{name.upper()}__ENABLED": "false"}).enabled(name)
+    [problem] = refused(tmp_path, {f"GPUFARE_PROVIDERS__{name.upper()}__REGIONS": "x"})
+    assert problem.endswith("Allowed there: ENABLED.")
+
+
+def test_the_known_providers_are_those_polled_and_those_with_a_bundled_price() -> None:
+    assert set(settings.known_providers()) == set(PROVIDERS) | {row.provider for row in snapshot_rows()}
 
 
 def test_a_variable_in_small_letters_is_refused_not_ignored(tmp_path: Path) -> None:
@@ -271,7 +285,11 @@ def test_a_site_is_no_setting_of_a_provider_with_one_site(tmp_path: Path) -> Non
 @pytest.mark.parametrize(
     ("name", "value", "reason"),
     [
-        ("GPUFARE_ONLY", "aws,runpud", "'runpud' is not one of aws, runpod, tencent. Did you mean runpod?"),
+        (
+            "GPUFARE_ONLY",
+            "aws,runpud",
+            "'runpud' is not one of alibaba, aws, azure, gcp, runpod, tencent. Did you mean runpod?",
+        ),
         ("GPUFARE_PROVIDERS__TENCENT__SITE", "int", "'int' is not one of cn, intl. Did you mean intl?"),
         ("GPUFARE_LOG", "warn", "'warn' is not one of debug, error, info, warning. Did you mean warning?"),
         ("GPUFARE_PUBLIC_READS", "yes", "'yes' is not one of false, true."),
@@ -313,6 +331,13 @@ def test_a_rate_of_the_file_is_never_a_float(tmp_path: Path) -> None:
 def test_a_rate_without_a_day_is_refused(tmp_path: Path) -> None:
     [problem] = refused(tmp_path, {"GPUFARE_FX__CNY_USD": "0.1389"})
     assert problem == "GPUFARE_FX_DATE: say of which day your rates are (every answer shows it)."
+
+
+def test_a_rate_that_follows_from_the_others_is_refused(tmp_path: Path) -> None:
+    rates = {f"GPUFARE_FX__{pair}": "0.5" for pair in ("CNY_USD", "CNY_EUR", "USD_EUR")}
+    [problem] = refused(tmp_path, rates | {"GPUFARE_FX_DATE": "2026-11-28"})
+    assert problem.startswith("Exchange rate ")
+    assert problem.endswith("follows from the other rates set by hand: leave one of them out.")
 
 
 def test_a_pair_set_both_ways_is_refused(tmp_path: Path) -> None:
@@ -493,3 +518,11 @@ def test_the_example_shows_every_setting(row: settings.Setting) -> None:
     shown = {settings.PREFIX + "__".join(path).upper() for path, _ in settings._flat(tomllib.loads(uncommented()))}
     pattern = re.sub(r"<[A-Z]+>", r"[A-Z0-9_-]+", row.name)
     assert any(re.fullmatch(pattern, name) for name in shown)
+
+
+@pytest.mark.parametrize("token", ["schlüssel", "two words", "tab\there"])
+def test_a_token_that_no_header_can_carry_is_refused_without_being_shown(tmp_path: Path, token: str) -> None:
+    with pytest.raises(SettingsError) as error:
+        load({"GPUFARE_API_TOKEN": token}, tmp_path)
+    assert "GPUFARE_API_TOKEN" in str(error.value)
+    assert token not in str(error.value)

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeVar
+from typing import IO, TypeVar
 
 COMMAND = (sys.executable, "-P", "-m", "cli")
 PATIENCE_S = 60.0
@@ -18,9 +18,12 @@ _T = TypeVar("_T")
 
 
 def environment(home: Path, **more: str) -> dict[str, str]:
-    """Nothing of ours but `more`, no credentials, a home of its own. Tencent alone is on, and off for want of a key."""
+    """Nothing of ours but `more`, no credentials, a home of its own.
+
+    Tencent is on, and off for want of a key; of the others there are list prices alone.
+    """
     kept = {name: os.environ[name] for name in ("PATH", "LANG", "TMPDIR") if name in os.environ}
-    return kept | {"HOME": str(home), "GPUFARE_ONLY": "tencent"} | more
+    return kept | {"HOME": str(home), "GPUFARE_ONLY": "tencent,azure,gcp,alibaba"} | more
 
 
 def until(found: Callable[[], _T | None], what: str) -> _T:
@@ -84,11 +87,19 @@ def _listening(process: "subprocess.Popen[bytes]", stderr: Path) -> str | None:
 
 def run(home: Path, *arguments: str, **environ: str) -> "subprocess.CompletedProcess[str]":
     """A command run to its end."""
+    return run_into(subprocess.PIPE, home, *arguments, **environ)
+
+
+def run_into(
+    stdout: int | IO[bytes], home: Path, *arguments: str, **environ: str
+) -> "subprocess.CompletedProcess[str]":
+    """A command run to its end, with this for its stdout."""
     return subprocess.run(  # noqa: S603
         [*COMMAND, *arguments],
         env=environment(home, **environ),
         cwd=home,
-        capture_output=True,
+        stdout=stdout,
+        stderr=subprocess.PIPE,
         text=True,
         timeout=PATIENCE_S,
         check=False,

@@ -59,7 +59,7 @@ class Gpufare:
         self.polls = Polls(engine, clock, clock.sleep, AT_ONCE)
         self.config = ApiConfig(
             rates=rates,
-            providers=frozenset(PROVIDERS),
+            providers=frozenset(PROVIDERS) | {one.name for one in self.configured},
             refresh_every=timedelta(hours=1),
             version="0.1.0",
             clock=clock,
