@@ -11,6 +11,7 @@ from sqlalchemy import Engine
 from sqlalchemy.exc import SQLAlchemyError
 
 from api.config import ApiConfig
+from catalog.offers import Offer
 from catalog.spec import RegionKey
 from selector.context import Context
 from selector.index import Index
@@ -89,7 +90,7 @@ class Board:
         touched = self._touched(changed, stated) | set(learnt.values()) | self._moved(providers)
         touched = {shelf for shelf in touched if shelf[0] in self._config.providers}
         for shelf in sorted(touched):
-            self.index.replace(shelf, offers.load(self._engine, shelf))
+            self.index.replace(shelf, self._offers(shelf))
         # Only now, so that whatever failed above is read again the next time.
         self._shelves |= touched
         self._stated.update({cell: stated.get(cell, set()) for cell in changed})
@@ -97,6 +98,12 @@ class Board:
         self._sites = {provider.name: provider.site for provider in providers}
         self._launches = set(in_force)
         return View(providers, self._listed, self._world(providers), now, sum(revisions.values()))
+
+    def _offers(self, shelf: ShelfKey) -> list[Offer]:
+        """The offers of a region, but those of another site than the one that is set: they are another account's."""
+        site = self._config.sites.get(shelf[0])
+        found = offers.load(self._engine, shelf)
+        return [offer for offer in found if site is None or offer.place.site in (None, site)]
 
     def _providers(self, now: datetime) -> tuple[ProviderStatus, ...]:
         """How the feeds do: read again once a poll or a setting changed it, or time may have made one stale."""

@@ -24,6 +24,8 @@ class ApiConfig:
     public_reads: bool = False
     providers: frozenset[str] = frozenset()
     """Those in use: what the database holds of any other is not shown, and naming one is refused."""
+    sites: Mapping[str, str] = field(default_factory=dict)
+    """Provider -> the site that is set: what was polled of another one is not shown, also before it is polled anew."""
     defaults: Mapping[str, str] = field(default_factory=dict)
     """The operator's defaults for the parameters of a question."""
     fallback: Mapping[str, Sequence[str]] = field(default_factory=dict)

@@ -35,7 +35,8 @@ class Zone:
 class Machine:
     """An instance type as a region sells it. Linux. None is unknown, and unknown meets no demand.
 
-    `gpu` is an accelerator's id, None where the model is not established; `gpu_raw` is the provider's own spelling.
+    `gpu` is an accelerator's id, None where the model is not established; `gpu_raw` is the provider's own spelling, ""
+    where this answer names none and the model is known by the machine's family: whoever names one is believed first.
     A machine without an accelerator has `gpu_count` 0. `vram_mib` is per GPU, or of the slice for a fraction.
     """
 

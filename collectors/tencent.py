@@ -225,7 +225,7 @@ def _type(row: Record, region: str) -> Iterator[_Item]:
     if isinstance(found, Note):
         yield found
         return
-    yield from machine_of(found, by_family=False)  # a stock row may name what this list leaves open
+    yield from machine_of(found)
     yield from row.leftovers(_TYPE)
 
 
@@ -246,7 +246,7 @@ def _quota(row: Record, page: Page, currency: str) -> Iterator[_Item]:
     prices = list(_prices(row.record_or_none("Price"), purchase, priced, name))
     status, category = row.text_or_none("Status"), row.text_or_none("StatusCategory")
     level, notes = _level(status, category)
-    yield from machine_of(found, by_family=True)
+    yield from machine_of(found)
     yield Stock(
         region=page.place,
         zone=zone,

@@ -90,14 +90,10 @@ def _mib(gib: Decimal | None) -> int | None:
     return None if gib is None else whole_or_none(gib * MIB_PER_GIB)
 
 
-def machine_of(hardware: Hardware, *, by_family: bool) -> Iterator[Machine | Note]:
-    """The machine, and what is odd about it.
-
-    Without `by_family` the table of families makes a named model precise and names none itself: the model is then left
-    open, for the list that may name it.
-    """
+def machine_of(hardware: Hardware) -> Iterator[Machine | Note]:
+    """The machine, and what is odd about it. A model that only the table of families tells has no `gpu_raw`."""
     family = families().get(hardware.family.casefold(), UNLISTED)
-    gpu, raw = _model(hardware, family, by_family=by_family)
+    gpu, raw = _model(hardware, family)
     vram_mib, contradicted = _vram_mib(hardware, gpu)
     yield Machine(
         region=hardware.region,
@@ -116,7 +112,7 @@ def machine_of(hardware: Hardware, *, by_family: bool) -> Iterator[Machine | Not
         yield Note("gpu_count_missing", hardware.instance_type)
     if contradicted:
         yield Note("gpu_memory_contradicts_model", hardware.instance_type)
-    if gpu is None and (raw or by_family):
+    if gpu is None:
         yield Note("unknown_gpu", raw or hardware.family)
     elif gpu and family.gpu and accelerators()[gpu].family != accelerators()[family.gpu].family:
         yield Note("gpu_contradicts_family", f"{hardware.family}: {raw}")
@@ -130,8 +126,8 @@ def _nvlink(gpu: str | None, family: Family) -> bool | None:
     return family.nvlink if known[gpu].nvlink is None else None
 
 
-def _model(hardware: Hardware, family: Family, *, by_family: bool) -> tuple[str | None, str]:
-    """The accelerator, and the words for it: of the first that names one, else of the family.
+def _model(hardware: Hardware, family: Family) -> tuple[str | None, str]:
+    """The accelerator, and the words for it: of the first that names one; else of the family, without words.
 
     A name that nobody knows is not overruled by what is less reliable; a code is no name.
     """
@@ -142,10 +138,7 @@ def _model(hardware: Hardware, family: Family, *, by_family: bool) -> tuple[str 
             return _finer(said, family.gpu), word
         if not _CODE.fullmatch(word):
             return None, word
-    if not by_family:
-        return None, ""
-    raw = hardware.gpu_words[0] if hardware.gpu_words else ""
-    return (resolve_offer(family.gpu, provider=NAME, vram_mib=vram_mib) if family.gpu else None), raw
+    return (resolve_offer(family.gpu, provider=NAME, vram_mib=vram_mib) if family.gpu else None), ""
 
 
 def _finer(said: str, of_family: str | None) -> str:

@@ -168,6 +168,7 @@ def _api_config(loaded: "Settings", host: str) -> "ApiConfig":
         token=loaded.api_token.get_secret_value() if loaded.api_token else None,
         public_reads=loaded.public_reads,
         providers=frozenset(filter(loaded.enabled, known_providers())),
+        sites={name: site for name in known_providers() if (site := loaded.provider(name).site)},
         defaults=loaded.defaults,
         fallback=loaded.fallback,
         launch_hold=loaded.launches.hold,

@@ -16,7 +16,8 @@ def agreed(machine: Machine, lists: Iterable[Machine]) -> Machine:
     unknown too, since it is of what they differ on, and `gpu_raw` shows what each says.
     """
     said = list(lists)
-    gpus = {one.gpu for one in said if one.gpu is not None}
+    naming = [one for one in said if one.gpu_raw] or said  # a model known by its family gives way to a named one
+    gpus = {one.gpu for one in naming if one.gpu is not None}
     counts = {one.gpu_count for one in said if one.gpu_count is not None}
     if 0 in counts and (gpus or len(counts) > 1):
         return _unknown(machine, said, gpu=None, gpu_count=None)

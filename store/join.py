@@ -192,12 +192,21 @@ def _says_purchases(listed: Stated[Machine]) -> bool:
 
 def _merged(living: Sequence[Stated[Machine]]) -> Machine:
     """The best statement, its unknown fields filled from the next ones; purchases are what any of them lists."""
-    machine = living[0].value
+    machine = _named_model(living)
     for one in living[1:]:
         machine = _filled(machine, one.value)
     machine = agreed(machine, [one.value for one in _current_lists(living)])
     saying = [one for one in living if _says_purchases(one)] or living
     return replace(machine, purchases=frozenset().union(*(one.value.purchases for one in saying)))
+
+
+def _named_model(living: Sequence[Stated[Machine]]) -> Machine:
+    """The best statement; its model from the best one that names a model, where itself it knows it by family alone."""
+    best = living[0].value
+    naming = next((one.value for one in living if one.value.gpu_raw), best)
+    if best.gpu_raw or naming.gpu == best.gpu:
+        return best
+    return replace(best, gpu=naming.gpu, gpu_raw=naming.gpu_raw, vram_mib=naming.vram_mib)
 
 
 def _current_lists(living: Sequence[Stated[Machine]]) -> list[Stated[Machine]]:

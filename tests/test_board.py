@@ -8,7 +8,7 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
-from sqlalchemy import Engine, event, text
+from sqlalchemy import Engine, event, text, update
 from structlog.testing import capture_logs
 
 from api.board import Board
@@ -16,6 +16,7 @@ from catalog.words import Level
 from store import snapshot
 from store.engine import open_engine, writing
 from store.planning import PlannedProvider, plan
+from store.tables import PROVIDERS
 from tests.support.filled import Filled, config_for, machine, price, served, sold, stock
 
 
@@ -140,6 +141,16 @@ def test_a_site_that_is_set_anew_is_shown_by_every_place_that_still_has_offers(f
     assert ("us-east-1", "polled") not in names(board)
     sites = {offer.place.site for _, offer in board.index.candidates(None) if offer.place.provider == "aws"}
     assert sites == {"intl"}
+
+
+def test_what_was_polled_of_another_site_is_not_shown_even_before_the_next_poll(filled: Filled) -> None:
+    filled.poll("aws", "stock", "us-east-1", sold("us-east-1", "polled", "1"))
+    with writing(filled.engine) as connection:
+        connection.execute(update(PROVIDERS).where(PROVIDERS.c.name == "aws").values(site="cn"))
+    for site, shown in (("intl", False), ("cn", True)):
+        board = Board(filled.engine, replace(config_for(filled), sites={"aws": site}))
+        board.refresh(filled.now)
+        assert (("us-east-1", "polled") in names(board)) is shown
 
 
 def test_the_bundled_snapshot_is_there_from_the_start(filled: Filled) -> None:
