@@ -20,7 +20,7 @@ from catalog.places import known_regions
 from catalog.spec import RegionKey, Sort, number_text
 from catalog.units import MIB_PER_GIB
 from selector.question import understand
-from selector.rank import rank
+from selector.rank import best
 from selector.values import alike
 
 
@@ -39,7 +39,7 @@ def router(serving: Serving) -> APIRouter:
         """One accelerator by its id."""
         only_parameters(request)
         row = _named(gpu_id)
-        return json_response(await run_in_threadpool(_gpu, row, serving))
+        return json_response(await run_in_threadpool(lambda: _gpu(row, serving, _usual(serving))))
 
     @routes.get("/regions", responses=answers(RegionsShape))
     async def regions(request: Request) -> Response:
@@ -67,11 +67,19 @@ def _ids_of(name: str) -> list[str]:
 
 
 def _gpus(serving: Serving) -> GpusShape:
-    return GpusShape([_gpu(row, serving) for row in accelerators().values()])
+    usual = _usual(serving)
+    return GpusShape([_gpu(row, serving, usual) for row in accelerators().values()])
 
 
-def _gpu(row: Accelerator, serving: Serving) -> GpuShape:
-    offers = sum(1 for _ in serving.board.index.candidates(frozenset({row.id})))
+def _usual(serving: Serving) -> Asked:
+    """What is asked of each accelerator: by the operator's own defaults, in machines with any number of them."""
+    spec = understand({}, serving.board.view.world, serving.config.defaults, endpoint="cheapest")
+    spec = replace(spec, counts=(), sort=Sort.PRICE_PER_GPU)
+    return Asked(spec, serving.board.context(serving.now()))
+
+
+def _gpu(row: Accelerator, serving: Serving, usual: Asked) -> GpuShape:
+    offers = serving.board.index.count(row.id)
     return GpuShape(
         id=row.id,
         group=row.group,
@@ -91,17 +99,15 @@ def _gpu(row: Accelerator, serving: Serving) -> GpuShape:
         export_sku=row.export_sku,
         aliases=list(row.aliases),
         offers=offers,
-        cheapest=_cheapest(row, serving) if offers else None,
+        cheapest=_cheapest(row, serving, usual) if offers else None,
     )
 
 
-def _cheapest(row: Accelerator, serving: Serving) -> OfferShape | None:
-    """The best offer per GPU by the operator's own defaults, in machines with any number of them."""
-    usual = understand({}, serving.board.view.world, serving.config.defaults, endpoint="cheapest")
-    spec = replace(usual, gpus=frozenset({row.id}), counts=(), sort=Sort.PRICE_PER_GPU, limit=1, explain=False)
-    asked = Asked(spec, serving.board.context(serving.now()))
-    best = rank(serving.board.index, spec, asked.context).best
-    return None if best is None else match_shape(best, asked)
+def _cheapest(row: Accelerator, serving: Serving, usual: Asked) -> OfferShape | None:
+    """The best offer per GPU."""
+    asked = Asked(replace(usual.spec, gpus=frozenset({row.id})), usual.context)
+    found = best(serving.board.index, asked.spec, asked.context)
+    return None if found is None else match_shape(found, asked)
 
 
 def _regions(serving: Serving) -> RegionsShape:
@@ -109,10 +115,8 @@ def _regions(serving: Serving) -> RegionsShape:
     index, world = serving.board.index, serving.board.view.world
     offers = Counter[RegionKey]()
     places: dict[RegionKey, Place] = {}
-    for _, offer in index.candidates(None):
-        key = (offer.place.provider, offer.place.region)
-        places[key] = offer.place
-        offers[key] += 1
+    for key, place, count in index.shelves():
+        places[key], offers[key] = place, count
     zones: dict[RegionKey, set[str]] = {}
     for provider, region, zone, zone_id in world.zones:
         zones.setdefault((provider, region), set()).add(zone or zone_id or "")

@@ -49,11 +49,16 @@ class Rates:
         self._legs = _tree([*own, *sorted(given, key=_gives_way_to(own))])
         self._factors: dict[tuple[str, str], Fraction | None] = {}
         """What one unit is worth in another currency, kept once it was asked for."""
+        self._shown: dict[tuple[str, str], Rate | None] = {}
 
     def convert_nanos(self, nanos: int, from_currency: str, to_currency: str) -> int | None:
         """The amount in `to_currency`, exact and rounded once (half to even) to a nano-unit; None without a rate."""
         factor = self._factor(from_currency, to_currency)
-        return None if factor is None else round(nanos * factor)
+        if factor is None:
+            return None
+        # As `round(nanos * factor)` does, without a Fraction for each price.
+        whole, rest = divmod(nanos * factor.numerator, factor.denominator)
+        return whole + (2 * rest > factor.denominator or (2 * rest == factor.denominator and whole % 2 == 1))
 
     def rate(self, from_currency: str, to_currency: str) -> Rate | None:
         """The rate that `convert_nanos` uses, to 8 significant digits, for people to see.
@@ -61,6 +66,12 @@ class Rates:
         A rate by way of other currencies carries the oldest date and every source. None without a rate, and for a
         currency with itself, where nothing is converted.
         """
+        pair = (from_currency, to_currency)
+        if pair not in self._shown:
+            self._shown[pair] = self._rate(from_currency, to_currency)
+        return self._shown[pair]
+
+    def _rate(self, from_currency: str, to_currency: str) -> Rate | None:
         path = _path(self._legs, from_currency, to_currency)
         if not path:
             return None

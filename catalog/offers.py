@@ -1,7 +1,7 @@
 """An offer: a machine at the finest place known, under one purchase, with its price and stock, each with its time."""
 
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 
 from catalog.facts import Machine
 from catalog.words import Evidence, Level, Purchase
@@ -12,9 +12,34 @@ SKEW = timedelta(minutes=1)
 """How far a clock that stamped a time may be ahead of ours before that time is not believed."""
 
 
+_EPOCH, _MICROSECOND = datetime(1970, 1, 1, tzinfo=UTC), timedelta(microseconds=1)
+
+
+def microseconds(at: datetime) -> int:
+    """A time as whole microseconds since 1970."""
+    return (at - _EPOCH) // _MICROSECOND
+
+
+def fresh_ages(limit: timedelta) -> tuple[timedelta, timedelta]:
+    """The least and the greatest age at which a time is fresh. One in the future says nothing of how things stand."""
+    return -SKEW, limit
+
+
+def fresh_during(limit: timedelta) -> int:
+    """For how many microseconds a time is fresh."""
+    least, most = fresh_ages(limit)
+    return most // _MICROSECOND - least // _MICROSECOND
+
+
+def fresh_span(seen_at: datetime, limit: timedelta) -> tuple[int, int]:
+    """From and until when what was seen at a time is fresh: microseconds since 1970, both included."""
+    start = microseconds(seen_at) + fresh_ages(limit)[0] // _MICROSECOND
+    return start, start + fresh_during(limit)
+
+
 def _fresh(seen_at: datetime, limit: timedelta, now: datetime) -> bool:
-    """Whether a time is at most `limit` old. One in the future says nothing of how things stand now."""
-    return -SKEW <= now - seen_at <= limit
+    least, most = fresh_ages(limit)
+    return least <= now - seen_at <= most
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,7 +77,7 @@ class PriceNow:
 
     def stale(self, now: datetime) -> bool:
         """Whether it is older than its feed's `fresh_for`, comes from a snapshot, or is stamped in the future."""
-        return not _fresh(self.seen_at, self.fresh_for, now)
+        return self.source.startswith(SNAPSHOT) or not _fresh(self.seen_at, self.fresh_for, now)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,8 +98,12 @@ class StockNow:
         return self.evidence.is_stock and self.level is not Level.UNKNOWN
 
     def stale(self, now: datetime, max_age: timedelta | None = None) -> bool:
-        """Whether it is older than `max_age`, or else its feed's `fresh_for`, or is stamped in the future."""
-        return not _fresh(self.seen_at, self.fresh_for if max_age is None else max_age, now)
+        """Whether it is older than `max_age`, or else its feed's `fresh_for`, or is stamped in the future.
+
+        A snapshot always is: what was out when it was made is not known to be out, however young it is.
+        """
+        limit = self.fresh_for if max_age is None else max_age
+        return self.evidence is Evidence.SNAPSHOT or not _fresh(self.seen_at, limit, now)
 
 
 @dataclass(frozen=True, slots=True)

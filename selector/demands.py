@@ -1,9 +1,11 @@
-"""The demands of a question on the machine and on its place: each gives a reason where it is not met, else None."""
+"""The demands of a question on the machine and on its place: each says by a code that it is not met, and tells why."""
 
 import re
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from fnmatch import translate
 from fractions import Fraction
+from typing import Generic, TypeVar
 
 from catalog.facts import Machine
 from catalog.offers import Place
@@ -12,8 +14,30 @@ from catalog.units import MIB_PER_GIB
 from selector import measures
 from selector.reasons import Code, Reason
 
-MachineDemand = Callable[[Machine], Reason | None]
-PlaceDemand = Callable[[Place], Reason | None]
+_T = TypeVar("_T")
+
+
+@dataclass(frozen=True, slots=True)
+class Demand(Generic[_T]):
+    """One demand. The text is made only where it is shown, which is of few of the things that are looked at."""
+
+    unmet: Callable[[_T], Code | None]
+    """The code of the reason why a thing does not meet it, else None."""
+    text: Callable[[_T], str]
+    """That reason for a person, of a thing that does not meet it."""
+    on_name: bool = False
+    """Whether it reads nothing but the machine's name, and no other demand does."""
+
+    def reason(self, thing: _T) -> Reason | None:
+        """Why the thing does not meet it, else None."""
+        code = self.unmet(thing)
+        if code is None:
+            return None
+        return Reason(code, f"{code.removesuffix('_unknown')} unknown" if code.tells_unknown else self.text(thing))
+
+
+MachineDemand = Demand[Machine]
+PlaceDemand = Demand[Place]
 
 
 def machine_demands(spec: Spec) -> tuple[MachineDemand, ...]:
@@ -25,53 +49,61 @@ def place_demands(spec: Spec, accounts: frozenset[str]) -> tuple[PlaceDemand, ..
     """Those that hold in every tier; which tier a place belongs to is `tier_of`'s to say."""
     demands: list[PlaceDemand] = []
     if (providers := spec.providers) is not None:
-        demands.append(
-            lambda place: None if place.provider in providers else Reason(Code.PROVIDER, f"provider {place.provider}")
-        )
+        demands.append(_among(Code.PROVIDER, lambda place: place.provider, providers))
     if spec.accounts is Accounts.MINE:
         demands.append(
-            lambda place: (
-                None if place.provider in accounts else Reason(Code.NO_ACCOUNT, f"no account with {place.provider}")
+            Demand(
+                lambda place: None if place.provider in accounts else Code.NO_ACCOUNT,
+                lambda place: f"no account with {place.provider}",
             )
         )
     if spec.countries is not None or spec.not_countries:
-        demands.append(lambda place: _country(place, spec))
+        demands.append(_country(spec))
     if spec.mainland_china is not None:
-        demands.append(lambda place: _flag("mainland_china", place.mainland_china, spec.mainland_china))
+        demands.append(_flag("mainland_china", lambda place: place.mainland_china, spec.mainland_china))
     return tuple(demands)
 
 
-def tier_of(place: Place, spec: Spec) -> int | Reason:
-    """0 for a primary place, n for the n-th fallback region, else why it is none."""
-    region, zone = (place.provider, place.region), (place.provider, place.region, place.zone_key)
-    if region in spec.not_regions or zone in spec.not_zones:
-        return Reason(Code.EXCLUDED_PLACE, f"{place.zone or place.region} is excluded by the question")
+def tier_of(place: Place, spec: Spec) -> int | Code:
+    """0 for a primary place, n for the n-th fallback region, else the code of the reason why it is none."""
+    region = (place.provider, place.region)
+    if region in spec.not_regions or (spec.not_zones and (*region, place.zone_key) in spec.not_zones):
+        return Code.EXCLUDED_PLACE
     here = spec.regions is None or region in spec.regions
-    if here and (spec.zones is None or zone in spec.zones):
+    if here and (spec.zones is None or (*region, place.zone_key) in spec.zones):
         return 0
     for tier, regions in enumerate(spec.fallback, start=1):
         if region in regions:
             return tier
+    return Code.NOT_HERE
+
+
+def no_tier(place: Place, code: Code, spec: Spec) -> Reason:
+    """The reason of a place that `tier_of` gives this code."""
+    if code is Code.EXCLUDED_PLACE:
+        return Reason(code, f"{place.zone or place.region} is excluded by the question")
+    here = spec.regions is None or (place.provider, place.region) in spec.regions
     text = "zone unknown" if here and not place.zone_key else f"{place.zone or place.region} is not asked for"
-    return Reason(Code.NOT_HERE, text)
+    return Reason(code, text)
+
+
+def _among(code: Code, value_of: Callable[[_T], str], names: frozenset[str]) -> Demand[_T]:
+    return Demand(lambda thing: None if value_of(thing) in names else code, lambda thing: f"{code} {value_of(thing)}")
 
 
 def _identity(spec: Spec) -> Iterator[MachineDemand]:
     if (gpus := spec.gpus) is not None:
-        yield (
-            lambda machine: (
-                None if machine.gpu in gpus else Reason(Code.GPU, f"gpu {machine.gpu or 'unknown'} is not asked for")
-            )
+        yield Demand(
+            lambda machine: None if machine.gpu in gpus else Code.GPU,
+            lambda machine: f"gpu {machine.gpu or 'unknown'} is not asked for",
         )
     if spec.instance_types or spec.not_instance_types:
         yield _named(spec)
     if spec.counts:
-        yield lambda machine: _count(machine, spec)
+        yield _count(spec)
     if (vendors := spec.vendors) is not None:
-        yield lambda machine: None if _vendor(machine) in vendors else Reason(Code.VENDOR, f"vendor {_vendor(machine)}")
-    yield (
-        lambda machine: None if machine.hosting in spec.hosting else Reason(Code.HOSTING, f"hosting {machine.hosting}")
-    )
+        yield _among(Code.VENDOR, _vendor, vendors)
+    yield _among(Code.HOSTING, lambda machine: machine.hosting, frozenset(spec.hosting))
 
 
 def _minima(spec: Spec) -> Iterator[MachineDemand]:
@@ -90,48 +122,56 @@ def _minima(spec: Spec) -> Iterator[MachineDemand]:
 
 
 def _at_least(name: str, least: Fraction, measure: Callable[[Machine], Fraction | None]) -> MachineDemand:
-    def demand(machine: Machine) -> Reason | None:
+    unknown, too_small = Code(f"{name}_unknown"), Code(f"{name}_too_small")
+
+    def unmet(machine: Machine) -> Code | None:
         value = measure(machine)
         if value is None:
-            return Reason(Code(f"{name}_unknown"), f"{name} unknown")
-        if value >= least:
-            return None
-        return Reason(Code(f"{name}_too_small"), f"{name} {number_text(value)} < {number_text(least)}")
+            return unknown
+        return None if value >= least else too_small
 
-    return demand
+    return Demand(
+        unmet, lambda machine: f"{name} {number_text(measure(machine) or Fraction(0))} < {number_text(least)}"
+    )
 
 
 def _features(spec: Spec) -> Iterator[MachineDemand]:
     if spec.nvlink is not None:
-        yield lambda machine: _flag("nvlink", measures.nvlink(machine), spec.nvlink)
+        yield _flag("nvlink", measures.nvlink, spec.nvlink)
     if spec.rdma is not None:
-        yield lambda machine: _flag("rdma", machine.rdma, spec.rdma)
+        yield _flag("rdma", lambda machine: machine.rdma, spec.rdma)
     if spec.bare_metal is not None:
-        yield lambda machine: _flag("bare_metal", machine.bare_metal, spec.bare_metal)
+        yield _flag("bare_metal", lambda machine: machine.bare_metal, spec.bare_metal)
 
 
 def _named(spec: Spec) -> MachineDemand:
     wanted = [re.compile(translate(glob)) for glob in spec.instance_types]
     unwanted = [re.compile(translate(glob)) for glob in spec.not_instance_types]
 
-    def demand(machine: Machine) -> Reason | None:
+    def unmet(machine: Machine) -> Code | None:
         name = machine.instance_type.casefold()
         fits = not wanted or any(glob.match(name) for glob in wanted)
-        fits = fits and not any(glob.match(name) for glob in unwanted)
-        return None if fits else Reason(Code.INSTANCE_TYPE, f"instance_type {machine.instance_type} is not asked for")
+        return None if fits and not any(glob.match(name) for glob in unwanted) else Code.INSTANCE_TYPE
 
-    return demand
+    return Demand(unmet, lambda machine: f"instance_type {machine.instance_type} is not asked for", on_name=True)
 
 
-def _count(machine: Machine, spec: Spec) -> Reason | None:
-    count = machine.gpu_count
-    if count is None:
-        return Reason(Code.GPU_COUNT_UNKNOWN, "gpu_count unknown")
-    fits = any(asked.holds(count) for asked in spec.counts)
-    if fits:
-        return None
-    asked = " or ".join(map(str, spec.counts))
-    return Reason(Code.GPU_COUNT, f"gpu_count {number_text(count)} is not {asked}")
+def _count(spec: Spec) -> MachineDemand:
+    known: dict[tuple[int, int], bool] = {}
+
+    def unmet(machine: Machine) -> Code | None:
+        count = machine.gpu_count
+        if count is None:
+            return Code.GPU_COUNT_UNKNOWN
+        ratio = count.as_integer_ratio()
+        if ratio not in known:  # most machines have one of a few counts, and fractions compare slowly
+            known[ratio] = any(asked.holds(count) for asked in spec.counts)
+        return None if known[ratio] else Code.GPU_COUNT
+
+    def text(machine: Machine) -> str:
+        return f"gpu_count {number_text(machine.gpu_count or Fraction(0))} is not {' or '.join(map(str, spec.counts))}"
+
+    return Demand(unmet, text)
 
 
 def _vendor(machine: Machine) -> str:
@@ -139,14 +179,23 @@ def _vendor(machine: Machine) -> str:
     return "unknown" if row is None else row.vendor
 
 
-def _country(place: Place, spec: Spec) -> Reason | None:
-    if place.country is None:
-        return Reason(Code.COUNTRY_UNKNOWN, "country unknown")
-    fits = (spec.countries is None or place.country in spec.countries) and place.country not in spec.not_countries
-    return None if fits else Reason(Code.COUNTRY, f"country {place.country}")
+def _country(spec: Spec) -> PlaceDemand:
+    def unmet(place: Place) -> Code | None:
+        if place.country is None:
+            return Code.COUNTRY_UNKNOWN
+        fits = (spec.countries is None or place.country in spec.countries) and place.country not in spec.not_countries
+        return None if fits else Code.COUNTRY
+
+    return Demand(unmet, lambda place: f"country {place.country}")
 
 
-def _flag(name: str, value: bool | None, wanted: bool | None) -> Reason | None:
-    if value is None:
-        return Reason(Code(f"{name}_unknown"), f"{name} unknown")
-    return None if value is wanted else Reason(Code(name), f"{name} {'true' if value else 'false'}")
+def _flag(name: str, value_of: Callable[[_T], bool | None], wanted: bool) -> Demand[_T]:
+    unknown, other = Code(f"{name}_unknown"), Code(name)
+
+    def unmet(thing: _T) -> Code | None:
+        value = value_of(thing)
+        if value is None:
+            return unknown
+        return None if value is wanted else other
+
+    return Demand(unmet, lambda thing: f"{name} {'true' if value_of(thing) else 'false'}")

@@ -1,20 +1,40 @@
 """Why everything else is not the answer: reasons counted, and the offers that miss by least."""
 
-import heapq
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-from catalog.offers import Offer
-from catalog.spec import Spec
+import numpy as np
+
+from catalog.offers import Offer, Place
+from catalog.spec import Sort, Spec
+from catalog.words import Purchase
+from selector.columns import (
+    NAME,
+    PLACE,
+    SHAPE,
+    TRAITS,
+    Candidates,
+    Ints,
+    Mask,
+    Numbers,
+    Rows,
+    Table,
+    among,
+    occurring,
+    tally,
+)
 from selector.context import Context
-from selector.index import Index
+from selector.kinds import Kinds
+from selector.numbering import Numbered
 from selector.ranking import Miss
 from selector.reasons import Code
+from selector.sorting import Sorting
 from selector.why_not import Reasons
 
 _NEAREST = 5
-_SoldAs = tuple[str, str, str, str]
+_Codes = tuple[Code, ...]
+_Zone = tuple[str, str, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,34 +50,142 @@ class Explanation:
     """Whether some machine meets every demand on machines, wherever it is."""
 
 
-def explain(index: Index, spec: Spec, context: Context) -> Explanation:
-    """Go over all candidates and say why each is not the answer."""
-    reasons = Reasons(spec, context)
-    offers = [offer for _, offer in index.candidates(spec.gpus)]
-    sold = {_sold_as(offer) for offer in offers if spec.purchases is None or offer.purchase in spec.purchases}
-    rejected: Counter[str] = Counter()
-    but_for_count: Miss | None = None
-
-    def misses() -> Iterator[Miss]:
-        nonlocal but_for_count
-        for offer in offers:
-            if against := reasons.of(offer, sold_as_asked=_sold_as(offer) in sold):
-                rejected.update(dict.fromkeys((str(reason.code) for reason in against), 1))
-                miss = Miss(offer, context.nanos(offer, spec.currency), against)
-                if [reason.code for reason in against] == [Code.GPU_COUNT]:
-                    but_for_count = min(miss, but_for_count or miss, key=_distance)
-                yield miss
-
-    nearest = heapq.nsmallest(_NEAREST, misses(), key=_distance)
-    exists = any(not reasons.of_machine(offer.machine) for offer in offers)
-    return Explanation(dict(sorted(rejected.items())), tuple(nearest), but_for_count, exists)
+def explain(candidates: Candidates, spec: Spec, context: Context, reasons: Reasons, kinds: Kinds) -> Explanation:
+    """Say of all candidates why each is not the answer."""
+    explaining = _Explaining(candidates, spec, context, reasons, kinds)
+    return Explanation(
+        rejected=explaining.rejected(),
+        nearest_misses=explaining.nearest(explaining.by_distance(), _NEAREST),
+        but_for_count=next(iter(explaining.nearest([explaining.cells_of((Code.GPU_COUNT,))], 1)), None),
+        machine_exists=explaining.machine_exists,
+    )
 
 
-def _sold_as(offer: Offer) -> _SoldAs:
-    place = offer.place
-    return (place.provider, place.region, place.zone_key, offer.machine.instance_type)
+class _Explaining:
+    """All candidates by their reasons: those against machine, place and kind, each asked for once, make a cell."""
+
+    def __init__(self, candidates: Candidates, spec: Spec, context: Context, reasons: Reasons, kinds: Kinds) -> None:
+        self._candidates, self._spec, self._context, self._reasons = candidates, spec, context, reasons
+        self._machines, self._names = Numbered[_Codes](), Numbered[_Codes]({(): 0})
+        self._places, self._kinds = Numbered[_Codes](), Numbered[_Codes]()
+        self._of_shape = candidates.lookup(SHAPE, lambda each: self._machines[reasons.against_machine(each)], np.int32)
+        self._of_place = candidates.lookup(PLACE, lambda each: self._places[reasons.against_place(each)], np.int32)
+        self._of_name = None
+        if reasons.asks_names:
+            self._of_name = candidates.lookup(NAME, lambda each: self._names[reasons.against_name(each)], np.int32)
+        self._sold = _Sold(candidates) if spec.purchases == frozenset({Purchase.SPOT}) else None
+        self._numbering = kinds
+        self._known: dict[int, int] = {}
+        self._cells = [self._cells_of(table) for table in candidates.tables]
+        self._counts = Counter[int]()
+        for cells in self._cells:
+            self._counts.update({cell: count for cell, count, _ in tally(cells)})
+        self._every = [list(each) for each in (self._machines, self._names, self._places, self._kinds)]
+        self._codes = {cell: sum(self._parts(cell), ()) for cell in self._counts}
+
+    @property
+    def machine_exists(self) -> bool:
+        """Whether nothing speaks against some machine."""
+        return any(not machine and not name for machine, name, _, _ in map(self._parts, self._counts))
+
+    def rejected(self) -> dict[str, int]:
+        """Code -> how many offers have such a reason."""
+        counted = Counter[str]()
+        for cell, codes in self._codes.items():
+            counted.update(dict.fromkeys(map(str, codes), self._counts[cell]))
+        return dict(sorted(counted.items()))
+
+    def by_distance(self) -> list[list[int]]:
+        """The cells with reasons, those with the fewest first."""
+        cells: dict[int, list[int]] = {}
+        for cell, codes in self._codes.items():
+            cells.setdefault(len(codes), []).append(cell)
+        return [cells[distance] for distance in sorted(cells) if distance]
+
+    def cells_of(self, codes: _Codes) -> list[int]:
+        """The cells with exactly these reasons."""
+        return [cell for cell, of_cell in self._codes.items() if of_cell == codes]
+
+    def nearest(self, groups: Iterable[list[int]], most: int) -> tuple[Miss, ...]:
+        """The first offers of the groups of cells in turn, the cheapest of each first."""
+        found: list[Miss] = []
+        for cells in groups:
+            if cells and len(found) < most:
+                found += self._cheapest(cells, most - len(found))
+        return tuple(found)
+
+    def _cheapest(self, cells: list[int], most: int) -> Iterator[Miss]:
+        rows = Rows(self._candidates.tables, [among(of_table, cells) for of_table in self._cells])
+        sorting = Sorting(rows, self._candidates, self._context, self._spec.currency, Sort.PRICE, lambda _row: 0)
+        return (self._miss(rows.offer(row)) for row in sorting.page([np.arange(len(rows))], 0, most))
+
+    def _cells_of(self, table: Table) -> Numbers:
+        kinds = self._numbering.of(table)
+        if self._sold is not None:
+            kinds = kinds * 2 + self._sold.rows(table)
+        occur = occurring(kinds)
+        if not self._known.keys() >= set(occur):
+            self._known |= {kind: self._kinds[self._against_kind(table.offer(row))] for kind, _, row in tally(kinds)}
+        of_kind = np.empty(occur[-1] + 1, np.int32)
+        of_kind[occur] = [self._known[kind] for kind in occur]
+        cells: Numbers = of_kind[kinds]
+        cells *= len(self._places)
+        cells += self._of_place[table.numbers_of(PLACE)]
+        cells *= len(self._machines)
+        cells += self._of_shape[table.numbers_of(SHAPE)]
+        if self._of_name is not None:
+            cells *= len(self._names)
+            cells += self._of_name[table.numbers_of(NAME)]
+        return cells
+
+    def _parts(self, cell: int) -> tuple[_Codes, _Codes, _Codes, _Codes]:
+        """What speaks against the machine, its name, its place, and the kind."""
+        rest, name = divmod(cell, len(self._names))
+        rest, machine = divmod(rest, len(self._machines))
+        kind, place = divmod(rest, len(self._places))
+        machines, names, places, kinds = self._every
+        return machines[machine], names[name], places[place], kinds[kind]
+
+    def _against_kind(self, offer: Offer) -> _Codes:
+        of_purchase = self._reasons.of_purchase(offer, sold_as_asked=self._sold_at(offer))
+        of_terms = self._reasons.of_terms(offer, self._context.nanos(offer, self._spec.currency))
+        return tuple(reason.code for reason in (*of_purchase, *of_terms))
+
+    def _miss(self, offer: Offer) -> Miss:
+        reasons = self._reasons.of(offer, sold_as_asked=self._sold_at(offer))
+        return Miss(offer, self._context.nanos(offer, self._spec.currency), reasons)
+
+    def _sold_at(self, offer: Offer) -> bool:
+        return self._sold is not None and self._sold.holds(offer)
 
 
-def _distance(miss: Miss) -> tuple[int, bool, int, tuple[str, ...]]:
-    place = miss.offer.place
-    return (len(miss.reasons), miss.nanos is None, miss.nanos or 0, (*miss.offer.sort_key(), place.zone_key))
+class _Sold:
+    """Which machines have a spot offer at which places, where spot alone is asked for: no other reason rests on it."""
+
+    def __init__(self, candidates: Candidates) -> None:
+        self._names, self._zones = Numbered[str](), Numbered[_Zone]()
+        self._of_name = candidates.lookup(NAME, lambda machine: self._names[machine.instance_type], np.int64)
+        self._of_place = candidates.lookup(PLACE, lambda place: self._zones[_zone(place)], np.int64)
+        self._found = np.zeros(len(self._names) * len(self._zones), np.bool_)
+        is_spot = candidates.lookup(TRAITS, lambda offer: offer.purchase is Purchase.SPOT, np.bool_)
+        for table in candidates.tables:
+            self._found[self._number(table)[is_spot[table.numbers_of(TRAITS)]]] = True
+
+    def rows(self, table: Table) -> Mask:
+        """Of each row whether the same machine has a spot offer at the place."""
+        found: Mask = self._found[self._number(table)]
+        return found
+
+    def holds(self, offer: Offer) -> bool:
+        """The same of one of the offers."""
+        number = self._names[offer.machine.instance_type] * len(self._zones) + self._zones[_zone(offer.place)]
+        return bool(self._found[number])
+
+    def _number(self, table: Table) -> Ints:
+        numbers: Ints = self._of_name[table.numbers_of(NAME)] * len(self._zones)
+        numbers += self._of_place[table.numbers_of(PLACE)]
+        return numbers
+
+
+def _zone(place: Place) -> _Zone:
+    return (place.provider, place.region, place.zone_key)

@@ -1,40 +1,15 @@
-"""The current offers in memory, for each accelerator in ascending price."""
+"""The current offers in memory, for each accelerator in columns."""
 
-import heapq
 import threading
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from operator import itemgetter
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
 
 from catalog.fx import Rates
-from catalog.offers import Offer
+from catalog.offers import Offer, Place
 from catalog.spec import RegionKey
-from selector.context import nanos_in
-
-CURRENCY = "USD"
-"""What the candidates are sorted in."""
-UNPRICED = 2**63 - 1
-"""Stands for the price of an offer without a comparable one, and sorts it after all others."""
-
-Candidate = tuple[int, Offer]
-"""Nano-units of `CURRENCY` per whole machine and hour, or `UNPRICED`; the offer."""
-ZoneNames = tuple[str, str, str | None, str | None]
-"""(provider, region, zone name, zone id)."""
-_Run = Sequence[Candidate]
-_price = itemgetter(0)
-
-
-@dataclass(frozen=True, slots=True)
-class _Shelf:
-    """The offers of one shelf by accelerator, each run in ascending price, and where they are."""
-
-    runs: Mapping[str | None, _Run]
-    zones: frozenset[ZoneNames]
-    countries: frozenset[str]
-    machines: Mapping[str, str]
-
-    def __len__(self) -> int:
-        return sum(map(len, self.runs.values()))
+from selector.columns import Candidates, Table
+from selector.shelf import EMPTY, Numberings, Shelf, ZoneNames, shelf_of
 
 
 class Index:
@@ -46,41 +21,63 @@ class Index:
 
     def __init__(self, rates: Rates) -> None:
         self._rates = rates
-        self._shelves: dict[RegionKey, _Shelf] = {}
+        self._numberings = Numberings()
+        self._shelves: dict[RegionKey, Shelf] = {}
         self._holders: dict[str | None, set[RegionKey]] = {}
-        self._sorted: dict[str | None, _Run] = {}
-        self._size = 0
+        self._tables: dict[str | None, Table] = {}
+        self._sizes = Counter[str | None]()
+        self._machines: dict[str, str] | None = None
+        self._all: Candidates | None = None
         self._lock = threading.Lock()
 
     def __len__(self) -> int:
-        return self._size
+        return sum(list(self._sizes.values()))
 
     @property
     def rates(self) -> Rates:
         """The rates that prices are compared at."""
         return self._rates
 
-    def replace(self, shelf: RegionKey, offers: Sequence[Offer]) -> None:
-        """Make these the shelf's offers: sorts them alone, and touches the accelerators that it held or holds."""
-        made = _shelf(offers, self._rates)
+    def replace(self, key: RegionKey, offers: Sequence[Offer]) -> None:
+        """Make these the shelf's offers: costs what that shelf does, and touches the accelerators it held or holds."""
+        made = shelf_of(key, offers, self._numberings)
         with self._lock:
-            before = self._shelves.pop(shelf, _EMPTY)
+            before = self._shelves.pop(key, EMPTY)
             if offers:
-                self._shelves[shelf] = made
-            self._size += len(offers) - len(before)
-            for gpu in before.runs.keys() | made.runs.keys():
-                self._sorted.pop(gpu, None)
-                self._hold(gpu, shelf, gpu in made.runs)
+                self._shelves[key] = made
+            self._machines, self._all = None, None
+            for gpu in before.blocks.keys() | made.blocks.keys():
+                self._tables.pop(gpu, None)
+                self._hold(gpu, key, made.size(gpu) - before.size(gpu), holds=gpu in made.blocks)
+        self._numberings.release(before.held)
 
-    def candidates(self, gpus: frozenset[str] | None) -> Iterable[Candidate]:
-        """The offers of these accelerators, or all, in ascending price; machines without one only with None."""
-        ids: Iterable[str | None] = list(self._holders) if gpus is None else gpus & self._holders.keys()
-        runs = [run for gpu in ids if (run := self._run(gpu))]
-        return runs[0] if len(runs) == 1 else heapq.merge(*runs, key=_price)
+    def candidates(self, gpus: frozenset[str] | None) -> Candidates:
+        """The offers of these accelerators, or all; machines without one only with None."""
+        with self._lock:
+            if gpus is not None:
+                return self._of(gpus & self._holders.keys())
+            if self._all is None:
+                self._all = self._of(self._holders.keys())
+            return self._all
+
+    def _of(self, gpus: Iterable[str | None]) -> Candidates:
+        return Candidates([self._tables.get(gpu) or self._joined(gpu) for gpu in gpus])
+
+    def count(self, gpu: str) -> int:
+        """How many offers there are of an accelerator."""
+        return self._sizes[gpu]
+
+    def few(self, gpus: frozenset[str] | None, most: int) -> bool:
+        """Whether a question for these accelerators, or for all, goes over at most so many offers."""
+        return (len(self) if gpus is None else sum(self._sizes[gpu] for gpu in gpus)) <= most
 
     def regions(self) -> frozenset[RegionKey]:
         """Each (provider, region) with an offer."""
         return frozenset(list(self._shelves))
+
+    def shelves(self) -> Iterator[tuple[RegionKey, Place, int]]:
+        """Each (provider, region) with an offer, one of its places, and how many offers it has."""
+        return ((key, shelf.place, len(shelf)) for key, shelf in list(self._shelves.items()) if shelf.place is not None)
 
     def zones(self) -> frozenset[ZoneNames]:
         """Each zone with an offer."""
@@ -92,44 +89,24 @@ class Index:
 
     def machines(self) -> dict[str, str]:
         """The name of each machine with an offer: case folded -> as its provider writes it."""
-        return {folded: name for shelf in list(self._shelves.values()) for folded, name in shelf.machines.items()}
+        with self._lock:
+            if self._machines is None:
+                names = dict.fromkeys(chain.from_iterable(shelf.machines for shelf in self._shelves.values()))
+                self._machines = {name.casefold(): name for name in names}
+            return self._machines
 
-    def _hold(self, gpu: str | None, shelf: RegionKey, holds: bool) -> None:
+    def _hold(self, gpu: str | None, key: RegionKey, more: int, *, holds: bool) -> None:
+        self._sizes[gpu] += more
         holders = self._holders.setdefault(gpu, set())
         if holds:
-            holders.add(shelf)
+            holders.add(key)
             return
-        holders.discard(shelf)
+        holders.discard(key)
         if not holders:
-            del self._holders[gpu]
+            del self._holders[gpu], self._sizes[gpu]
 
-    def _run(self, gpu: str | None) -> _Run:
+    def _joined(self, gpu: str | None) -> Table:
         """All shelves' offers of one accelerator, put together when first asked for after a change."""
-        run = self._sorted.get(gpu)
-        if run is None:
-            with self._lock:
-                run = sorted(self._unsorted(gpu), key=_price)  # timsort merges the runs, each sorted already
-                self._sorted[gpu] = run
-        return run
-
-    def _unsorted(self, gpu: str | None) -> Iterator[Candidate]:
-        return (candidate for shelf in self._holders.get(gpu, ()) for candidate in self._shelves[shelf].runs[gpu])
-
-
-_EMPTY = _Shelf({}, frozenset(), frozenset(), {})
-
-
-def _shelf(offers: Sequence[Offer], rates: Rates) -> _Shelf:
-    runs: dict[str | None, list[Candidate]] = {}
-    for offer in offers:
-        nanos = nanos_in(CURRENCY, offer, rates)
-        runs.setdefault(offer.machine.gpu, []).append((UNPRICED if nanos is None else nanos, offer))
-    for run in runs.values():
-        run.sort(key=_price)
-    places = list({id(offer.place): offer.place for offer in offers}.values())
-    return _Shelf(
-        runs,
-        frozenset((place.provider, place.region, place.zone, place.zone_id) for place in places if place.zone_key),
-        frozenset(place.country for place in places if place.country is not None),
-        {name.casefold(): name for name in {offer.machine.instance_type for offer in offers}},
-    )
+        blocks = [self._shelves[key].blocks[gpu] for key in sorted(self._holders[gpu])]
+        table = self._tables[gpu] = Table(blocks, self._numberings.described())
+        return table

@@ -3,12 +3,35 @@
 A slice of an accelerator has that share of its memory, speed and bandwidth.
 """
 
+from collections.abc import Callable
 from decimal import Decimal
 from fractions import Fraction
+from functools import wraps
 
 from catalog.accelerators import Accelerator, accelerators, same_memory
 from catalog.facts import Machine
 from catalog.units import MIB_PER_GIB
+
+_Measure = Callable[[Machine], Fraction | None]
+_MOST_MODELS = 10_000
+
+
+def _of_its_gpus(measure: _Measure) -> _Measure:
+    """Keeps what is measured of GPUs alone: many machines have as many of the same, and fractions are slow."""
+    known: dict[object, tuple[Fraction | None]] = {}
+
+    @wraps(measure)
+    def kept(machine: Machine) -> Fraction | None:
+        count = machine.gpu_count
+        gpus = (machine.gpu, None if count is None else count.as_integer_ratio(), machine.vram_mib)
+        found = known.get(gpus)
+        if found is None:
+            if len(known) >= _MOST_MODELS:
+                known.clear()
+            found = known[gpus] = (measure(machine),)
+        return found[0]
+
+    return kept
 
 
 def accelerator_of(machine: Machine) -> Accelerator | None:
@@ -39,12 +62,14 @@ def total_vram_mib(machine: Machine) -> Fraction | None:
     return None if each is None or machine.gpu_count is None else each * max(machine.gpu_count, Fraction(1))
 
 
+@_of_its_gpus
 def tflops(machine: Machine) -> Fraction | None:
     """Dense FP16 TFLOPS of the matrix units, per GPU or slice."""
     row = accelerator_of(machine)
     return _share_of(machine, row.fp16_dense_tflops if row else None)
 
 
+@_of_its_gpus
 def bandwidth_gbs(machine: Machine) -> Fraction | None:
     """Memory bandwidth in GB/s, per GPU or slice."""
     row = accelerator_of(machine)
@@ -87,12 +112,14 @@ def memory_per_vram(machine: Machine) -> Fraction | None:
     return None if total is None or machine.memory_mib is None else machine.memory_mib / total
 
 
+@_of_its_gpus
 def vram_gib(machine: Machine) -> Fraction | None:
     """Memory per GPU or slice in GiB."""
     each = vram_mib(machine)
     return None if each is None else each / MIB_PER_GIB
 
 
+@_of_its_gpus
 def total_vram_gib(machine: Machine) -> Fraction | None:
     """Memory of all GPUs in GiB."""
     total = total_vram_mib(machine)

@@ -2,6 +2,7 @@
 
 from fractions import Fraction
 
+from catalog.facts import Machine
 from catalog.offers import Offer
 from catalog.spec import Sort, Spec, StockWish
 from catalog.words import LEVELS
@@ -12,39 +13,41 @@ from selector.why_not import Standing, is_stale
 _LEVEL_ORDER = {level: place for place, level in enumerate(LEVELS)}
 
 Value = int | Fraction | None
-OrderKey = tuple[int, bool, int | Fraction, int, tuple[str, ...]]
 
 
-def sort_value(offer: Offer, nanos: int | None, sort: Sort) -> Value:
+def sort_value(machine: Machine, nanos: int | None, sort: Sort) -> Value:
     """What `sort` compares, exactly: the price, or the price over GPUs, GiB or TFLOPS; None is unknown, and last."""
     if sort is Sort.PRICE or nanos is None:
         return nanos
-    divisor = _divisor(offer, sort)
-    return nanos / divisor if divisor else None
+    over = divisor(machine, sort)
+    return nanos / over if over else None
 
 
-def order_key(offer: Offer, value: Value, stands: Standing, spec: Spec, context: Context) -> OrderKey:
-    """Inside a tier: confirmed first (with `prefer`), fresh before stale, the sort, then what never ties."""
-    level = _LEVEL_ORDER[offer.stock_at(context.now).level]
-    return (_rank_class(offer, stands, spec, context), value is None, value or 0, level, _names(offer))
-
-
-def _rank_class(offer: Offer, stands: Standing, spec: Spec, context: Context) -> int:
-    if stands is Standing.CONFIRMED and spec.stock is StockWish.PREFER:
-        return 0
-    return 2 if is_stale(offer, spec, context) else 1
-
-
-def _names(offer: Offer) -> tuple[str, ...]:
-    place, machine = offer.place, offer.machine
-    return (*offer.sort_key(), place.zone_id or "", machine.upstream or "", place.site or "")
-
-
-def _divisor(offer: Offer, sort: Sort) -> Fraction | None:
-    machine = offer.machine
+def divisor(machine: Machine, sort: Sort) -> Fraction | None:
+    """What the price is divided by to be compared: GPUs, GiB or TFLOPS of all of them; None where that is unknown."""
+    if sort is Sort.PRICE:
+        return Fraction(1)
     if sort is Sort.PRICE_PER_GPU:
         return machine.gpu_count
     if sort is Sort.PRICE_PER_VRAM:
         return measures.total_vram_gib(machine)
     each = measures.tflops(machine)
     return None if each is None or machine.gpu_count is None else each * max(machine.gpu_count, Fraction(1))
+
+
+def rank_class(offer: Offer, stands: Standing, spec: Spec, context: Context) -> int:
+    """What goes before any price: confirmed first (with `prefer`), fresh before stale."""
+    if stands is Standing.CONFIRMED and spec.stock is StockWish.PREFER:
+        return 0
+    return 2 if is_stale(offer, spec, context) else 1
+
+
+def level_order(offer: Offer, context: Context) -> int:
+    """What decides between equal prices: the level that counts, best first."""
+    return _LEVEL_ORDER[offer.stock_at(context.now).level]
+
+
+def names(offer: Offer) -> tuple[str, ...]:
+    """What decides last, so that nothing ever ties."""
+    place, machine = offer.place, offer.machine
+    return (*offer.sort_key(), place.zone_id or "", machine.upstream or "", place.site or "")

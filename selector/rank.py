@@ -1,6 +1,6 @@
 """The answer to a question: the best offer, the next ones, and what was passed over. Pure."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from catalog.fx import Rate
 from catalog.offers import Offer
@@ -8,13 +8,13 @@ from catalog.spec import Accounts, RegionKey, Spec, StockWish
 from selector.context import Context
 from selector.explain import Explanation, explain
 from selector.index import Index
-from selector.order import sort_value
+from selector.kinds import Kinds
 from selector.ranking import Match, Ranking, Tier, Verdict
 from selector.unread import unread_places
-from selector.walk import Kept, TierWalk, Walk
-from selector.why_not import Reasons, Standing, standing
+from selector.walk import TierWalk, Walk
+from selector.why_not import Reasons, Standing
 
-__all__ = ["Context", "Index", "browse", "rank"]
+__all__ = ["Context", "Index", "best", "browse", "rank"]
 
 _NOTHING = Explanation({}, (), None, machine_exists=True)
 
@@ -26,24 +26,27 @@ def rank(index: Index, spec: Spec, context: Context) -> Ranking:
     """
     if spec.stock is StockWish.ALL:
         raise ValueError("stock=all lists offers and chooses none: browse() does that")
-    walk = Walk(index, spec, context)
+    candidates, reasons = index.candidates(spec.gpus), Reasons(spec, context)
+    kinds = Kinds(candidates, spec, context)
+    walk = Walk(candidates, spec, context, reasons, kinds)
     unread = [unread_places(spec, context, regions) for regions in (_primary(spec), *spec.fallback)]
     for found, places in zip(walk.tiers, unread, strict=True):
         found.unread = bool(places)
     answering = _answering(walk.tiers, spec.stock)
-    kept = _in_order(walk.tiers[answering].all() if answering is not None else [], spec, context)
-    explained = explain(index, spec, context) if spec.explain or answering is None else _NOTHING
-    best = kept[0].match() if kept else None
-    unconfirmed = _unconfirmed(walk.tiers[: (answering or 0) + 1], best, spec, context)
-    alternatives = tuple(each.match() for each in kept[1 + spec.offset : 1 + spec.offset + spec.limit])
+    kept = [] if answering is None else walk.first(walk.tiers[answering].all(), 0, 1 + spec.offset + spec.limit)
+    explains = spec.explain or answering is None
+    explained = explain(candidates, spec, context, reasons, kinds) if explains else _NOTHING
+    best = kept[0] if kept else None
+    unconfirmed = _unconfirmed(walk, walk.tiers[: (answering or 0) + 1], best)
+    alternatives = tuple(kept[1 + spec.offset :])
     shown = [match.offer for match in (best, unconfirmed, *alternatives) if match is not None]
     missed = [miss.offer for miss in (*explained.nearest_misses, explained.but_for_count) if miss is not None]
     return Ranking(
-        verdict=_verdict(walk.tiers, best, explained, _has_source(index, spec, context)),
+        verdict=_verdict(walk.tiers, best, explained, lambda: _has_source(index, spec, context)),
         best=best,
         unconfirmed=unconfirmed,
         alternatives=alternatives,
-        tiers=tuple(_tier(number, tier, spec, answering, unread[number]) for number, tier in enumerate(walk.tiers)),
+        tiers=tuple(_tier(number, walk, spec, answering, unread[number]) for number in range(len(walk.tiers))),
         fallback_used=bool(answering),
         rejected=explained.rejected,
         nearest_misses=explained.nearest_misses,
@@ -52,44 +55,44 @@ def rank(index: Index, spec: Spec, context: Context) -> Ranking:
     )
 
 
+def best(index: Index, spec: Spec, context: Context) -> Match | None:
+    """The best offer alone, as `rank` gives it, without what else an answer tells."""
+    candidates = index.candidates(spec.gpus)
+    walk = Walk(candidates, spec, context, Reasons(spec, context), Kinds(candidates, spec, context))
+    answering = _answering(walk.tiers, spec.stock)
+    return None if answering is None else walk.first(walk.tiers[answering].all(), 0, 1)[0]
+
+
 def browse(index: Index, spec: Spec, context: Context) -> tuple[list[Match], int]:
     """The offers that meet the spec, tier after tier in the documented order; one page of them, and how many all.
 
     With `stock=all` sold-out, unpriced and restricted ones are among them.
     """
-    reasons = Reasons(spec, context)
-    kept = []
-    for _, offer in index.candidates(spec.gpus):
-        tier = reasons.tier(offer)
-        nanos = context.nanos(offer, spec.currency)
-        if tier is not None and next(reasons.of_terms(offer, nanos), None) is None:
-            stands = standing(offer, spec, context)
-            kept.append(Kept(offer, tier, nanos, sort_value(offer, nanos, spec.sort), stands))
-    kept.sort(key=lambda each: (each.tier, each.key(spec, context)))
-    return [each.match() for each in kept[spec.offset : spec.offset + spec.limit]], len(kept)
+    candidates = index.candidates(spec.gpus)
+    walk = Walk(candidates, spec, context, Reasons(spec, context), Kinds(candidates, spec, context))
+    kinds = walk.meeting()
+    return walk.first(kinds, spec.offset, spec.offset + spec.limit), sum(kind.count for kind in kinds)
 
 
 def _answering(tiers: Sequence[TierWalk], wish: StockWish) -> int | None:
     """The tier that answers. A confirmed offer in a later tier is worth more than an unconfirmed one in an earlier."""
     qualified = [number for number, tier in enumerate(tiers) if tier.all()]
-    confirmed = [number for number in qualified if tiers[number].kept[Standing.CONFIRMED]]
+    confirmed = [number for number in qualified if Verdict.CONFIRMED in tiers[number].kinds]
     preferred = confirmed if confirmed and wish is StockWish.PREFER else qualified
     return preferred[0] if preferred else None
 
 
-def _in_order(kept: Iterable[Kept], spec: Spec, context: Context) -> list[Kept]:
-    return sorted(kept, key=lambda each: each.key(spec, context))
-
-
-def _unconfirmed(tiers: Iterable[TierWalk], best: Match | None, spec: Spec, context: Context) -> Match | None:
+def _unconfirmed(walk: Walk, tiers: Iterable[TierWalk], best: Match | None) -> Match | None:
     """The first unconfirmed match of the tiers up to the answer's, where the answer itself is a confirmed one."""
     if best is None or not best.confirmed:
         return None
-    firsts = (_in_order(tier.unconfirmed(), spec, context)[:1] for tier in tiers)
-    return next((first[0].match() for first in firsts if first), None)
+    kinds = [kind for tier in tiers for kind in tier.unconfirmed()]
+    return next(iter(walk.first(kinds, 0, 1)), None)
 
 
-def _verdict(tiers: Sequence[TierWalk], best: Match | None, explained: Explanation, has_source: bool) -> Verdict:
+def _verdict(
+    tiers: Sequence[TierWalk], best: Match | None, explained: Explanation, has_source: Callable[[], bool]
+) -> Verdict:
     if best is not None:
         return Verdict.CONFIRMED if best.confirmed else Verdict.UNCONFIRMED
     found = {tier.verdict() for tier in tiers} - {Verdict.NOT_OFFERED_HERE}
@@ -97,7 +100,7 @@ def _verdict(tiers: Sequence[TierWalk], best: Match | None, explained: Explanati
         return min(found, key=list(Verdict).index)
     if explained.machine_exists:
         return Verdict.NOT_OFFERED_HERE
-    return Verdict.NO_SUCH_MACHINE if has_source else Verdict.NO_SOURCE
+    return Verdict.NO_SUCH_MACHINE if has_source() else Verdict.NO_SOURCE
 
 
 def _has_source(index: Index, spec: Spec, context: Context) -> bool:
@@ -107,7 +110,8 @@ def _has_source(index: Index, spec: Spec, context: Context) -> bool:
     return bool(providers & context.accounts if spec.accounts is Accounts.MINE else providers)
 
 
-def _tier(number: int, tier: TierWalk, spec: Spec, answering: int | None, unread: tuple[str, ...]) -> Tier:
+def _tier(number: int, walk: Walk, spec: Spec, answering: int | None, unread: tuple[str, ...]) -> Tier:
+    tier = walk.tiers[number]
     passed_over = tier.verdict() if answering is None or number < answering else None
     regions = spec.fallback[number - 1] if number else _primary(spec) or ()
     return Tier(
@@ -119,7 +123,7 @@ def _tier(number: int, tier: TierWalk, spec: Spec, answering: int | None, unread
         unknown=tier.counts[Standing.UNCONFIRMED],
         stale=tier.counts[Standing.STALE],
         passed_over=passed_over,
-        about=tuple(sorted(tier.regions[passed_over])) if passed_over else (),
+        about=walk.regions(tier.kinds.get(passed_over, ())) if passed_over else (),
         unread=unread if passed_over else (),
     )
 

@@ -55,6 +55,11 @@ class Code(StrEnum):
     STALE = "stale"
     NOT_CONFIRMED = "not_confirmed"
 
+    @property
+    def tells_unknown(self) -> bool:
+        """Whether it says that a fact is not known."""
+        return self.endswith("_unknown")
+
 
 @dataclass(frozen=True, slots=True)
 class Reason:

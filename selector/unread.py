@@ -17,6 +17,8 @@ def unread_places(spec: Spec, context: Context, regions: Iterable[RegionKey] | N
 
     A provider of which nothing was read is named by the regions asked for, or by itself where none are.
     """
+    if not context.unread:
+        return ()
     demands = place_demands(spec, context.accounts)
     asked = None if regions is None else frozenset(regions)
     names: set[str] = set()
@@ -30,8 +32,8 @@ def _allowed(key: RegionKey, spec: Spec, demands: Iterable[PlaceDemand]) -> bool
     known = known_regions().get(key)
     country, mainland = (None, None) if known is None else (known.country, known.mainland_china)
     place = Place(provider=key[0], region=key[1], country=country, mainland_china=mainland)
-    against = (demand(place) for demand in demands)
-    return key not in spec.not_regions and all(why is None or why.code in _LEFT_OPEN for why in against)
+    against = (demand.unmet(place) for demand in demands)
+    return key not in spec.not_regions and all(code is None or code in _LEFT_OPEN for code in against)
 
 
 def _names(key: RegionKey, asked: frozenset[RegionKey] | None) -> Iterable[str]:

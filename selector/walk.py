@@ -1,104 +1,133 @@
-"""One walk over the candidates: what each tier holds, and the first few of each standing."""
+"""What each tier holds: the kinds of the offers that fit, how many there are of each, and what each is worth."""
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
+import numpy as np
+import numpy.typing as npt
+
 from catalog.offers import Offer
-from catalog.spec import Sort, Spec
+from catalog.spec import Spec
+from selector.columns import NAME, PLACE, SHAPE, TRAITS, Candidates, Mask, Table, among, tally
 from selector.context import Context
-from selector.index import CURRENCY, UNPRICED, Index
-from selector.order import OrderKey, Value, order_key, sort_value
+from selector.kinds import Kinds
+from selector.order import level_order, rank_class
 from selector.ranking import Match, Verdict
 from selector.reasons import Code, Reason
+from selector.sorting import Sorting
 from selector.why_not import Reasons, Standing, qualifies, standing
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
-    """An offer that may be answered."""
+class Kind:
+    """What holds of all offers of a kind in a tier."""
 
-    offer: Offer
-    tier: int
-    nanos: int | None
-    value: Value
+    number: int
+    count: int
     stands: Standing
-
-    def key(self, spec: Spec, context: Context) -> OrderKey:
-        """Its place in the order inside a tier."""
-        return order_key(self.offer, self.value, self.stands, spec, context)
-
-    def match(self) -> Match:
-        """As it is answered."""
-        return Match(self.offer, self.tier, self.nanos, self.stands is Standing.CONFIRMED)
+    verdict: Verdict | None
+    """What a tier with these alone would be answered with; None where they do not count at all."""
+    matches: bool
+    """Whether every demand but those on stock is met."""
+    meets: bool
+    """Whether every demand is met: these may be answered."""
+    rank_class: int
+    level: int
 
 
 @dataclass(slots=True)
 class TierWalk:
-    """What the walk found in one tier."""
+    """What was found in one tier."""
 
     counts: Counter[Standing] = field(default_factory=Counter)
     """Of the offers that meet every demand but those on stock."""
-    regions: dict[Verdict, set[str]] = field(default_factory=lambda: {verdict: set() for verdict in Verdict})
-    """The regions of the offers that may be answered, are out, whose stated stock is only stale, that are too dear, or
-    of which no source says enough (`NO_SOURCE`: no price, no rate, or no confirmation where one is asked for).
+    kinds: dict[Verdict, list[Kind]] = field(default_factory=dict)
+    """Those that may be answered, are out, whose stated stock is only stale, that are too dear, or of which no source
+    says enough (`NO_SOURCE`: no price, no rate, or no confirmation where one is asked for).
     """
     unread: bool = False
     """Whether a source of the tier was not read yet."""
-    kept: dict[Standing, list[Kept]] = field(default_factory=lambda: {stands: [] for stands in Standing})
-
-    def unconfirmed(self) -> list[Kept]:
-        """Those that may be answered though nobody confirms them."""
-        return [kept for stands, some in self.kept.items() if stands is not Standing.CONFIRMED for kept in some]
-
-    def all(self) -> list[Kept]:
-        """Those that may be answered."""
-        return [*self.kept[Standing.CONFIRMED], *self.unconfirmed()]
 
     def verdict(self) -> Verdict:
         """What this tier alone would be answered with."""
-        found = (verdict for verdict in Verdict if self.regions[verdict])
+        found = (verdict for verdict in Verdict if verdict in self.kinds)
         return next(found, Verdict.NO_SOURCE if self.unread else Verdict.NOT_OFFERED_HERE)
+
+    def all(self) -> list[Kind]:
+        """Those that may be answered."""
+        return [kind for kinds in self.kinds.values() for kind in kinds if kind.meets]
+
+    def unconfirmed(self) -> list[Kind]:
+        """Those that may be answered though nobody confirms them."""
+        return [kind for kind in self.all() if kind.stands is not Standing.CONFIRMED]
 
 
 class Walk:
-    """Goes over all the candidates of a question, once.
+    """The candidates that fit a question in machine, place and purchase, by tier and kind."""
 
-    Keeps, for each tier and standing, the first offers in order and all that tie with the last of them.
-    """
+    def __init__(self, candidates: Candidates, spec: Spec, context: Context, reasons: Reasons, kinds: Kinds) -> None:
+        self._candidates, self._spec, self._context, self._reasons = candidates, spec, context, reasons
+        self._depth = 1 + len(spec.fallback)
+        tier_of = candidates.lookup(PLACE, reasons.tier, np.int16)
+        self._rows = candidates.where(_fitting(candidates, spec, reasons, tier_of))
+        self._cells = kinds.of(self._rows)
+        if self._depth > 1:
+            self._cells *= self._depth
+            self._cells += tier_of[self._rows.numbers_of(PLACE)]
+        self._kinds = {cell: self._kind(cell, count, self._rows.offer(row)) for cell, count, row in tally(self._cells)}
+        self._sorting = Sorting(self._rows, candidates, context, spec.currency, spec.sort, self._level)
+        self.tiers = [TierWalk() for _ in range(self._depth)]
+        for cell, kind in self._kinds.items():
+            _count(self.tiers[cell % self._depth], kind)
 
-    def __init__(self, index: Index, spec: Spec, context: Context) -> None:
-        self._spec = spec
-        self._context = context
-        self._need = 1 + spec.offset + spec.limit
-        self._ascending = spec.sort is Sort.PRICE and spec.currency == CURRENCY and context.rates is index.rates
-        self._reasons = Reasons(spec, context)
-        self.tiers = [TierWalk() for _ in range(1 + len(spec.fallback))]
-        for nanos, offer in self._priced(index):
-            tier = self._reasons.tier(offer)
-            if tier is not None:
-                self._take(self.tiers[tier], tier, nanos, offer)
+    def meeting(self) -> list[Kind]:
+        """The kinds that meet every demand, of all tiers."""
+        return [kind for kind in self._kinds.values() if kind.meets]
 
-    def _priced(self, index: Index) -> Iterator[tuple[int | None, Offer]]:
-        candidates = index.candidates(self._spec.gpus)
-        if self._ascending:
-            return ((None if nanos == UNPRICED else nanos, offer) for nanos, offer in candidates)
-        return ((self._context.nanos(offer, self._spec.currency), offer) for _, offer in candidates)
+    def first(self, kinds: Iterable[Kind], start: int, stop: int) -> list[Match]:
+        """Of the offers of these kinds, tier after tier in the order inside it, those from `start` to before `stop`."""
+        classes: dict[tuple[int, int], list[int]] = {}
+        for kind in kinds:
+            classes.setdefault((kind.number % self._depth, kind.rank_class), []).append(kind.number)
+        groups = (among(self._cells, classes[key]) for key in sorted(classes))
+        return [self._match(row) for row in self._sorting.page(groups, start, stop)]
 
-    def _take(self, found: TierWalk, tier: int, nanos: int | None, offer: Offer) -> None:
-        against = next(self._reasons.of_price(offer, nanos), None)
-        stands = standing(offer, self._spec, self._context)
-        verdict = self._verdict(offer, against, stands)
-        if verdict is None:
-            return
-        found.regions[verdict].add(offer.place.region)
-        if against is None or not self._spec.limits_price:  # what breaks a price limit does not match
-            found.counts[stands] += 1
-        if verdict in (Verdict.CONFIRMED, Verdict.UNCONFIRMED):
-            self._keep(found.kept[stands], offer, tier, nanos, stands)
+    def regions(self, kinds: Iterable[Kind]) -> tuple[str, ...]:
+        """The regions with offers of these kinds, sorted."""
+        numbers = [kind.number for kind in kinds]
+        if not numbers:
+            return ()
+        places = self._rows.numbers_of(PLACE)[among(self._cells, numbers)]
+        return tuple(sorted({place.region for place in self._candidates.things(PLACE, places)}))
+
+    def _level(self, row: int) -> int:
+        return self._kinds[int(self._cells[row])].level
+
+    def _match(self, row: int) -> Match:
+        """As it is answered."""
+        cell, offer = int(self._cells[row]), self._rows.offer(row)
+        confirmed = self._kinds[cell].stands is Standing.CONFIRMED
+        return Match(offer, cell % self._depth, self._sorting.nanos(row), confirmed)
+
+    def _kind(self, cell: int, count: int, offer: Offer) -> Kind:
+        """Asked of one offer for all of the kind."""
+        spec, context = self._spec, self._context
+        against = next(self._reasons.of_price(offer, context.nanos(offer, spec.currency)), None)
+        stands = standing(offer, spec, context)
+        meets = against is None and qualifies(stands, spec.stock)
+        return Kind(
+            number=cell,
+            count=count,
+            stands=stands,
+            verdict=self._verdict(offer, against, stands),
+            matches=against is None or not spec.limits_price,  # what breaks a price limit does not match
+            meets=meets,
+            rank_class=rank_class(offer, stands, spec, context) if meets else 0,
+            level=level_order(offer, context) if meets else 0,
+        )
 
     def _verdict(self, offer: Offer, against: Reason | None, stands: Standing) -> Verdict | None:
-        """What a tier with this offer alone would be answered with; None for one that does not count at all."""
         if against is not None and against.code is Code.TOO_DEAR:
             return Verdict.TOO_DEAR
         if stands is Standing.RESTRICTED:
@@ -114,14 +143,35 @@ class Walk:
         lapsed = stands is Standing.STALE and offer.stock_at(self._context.now).tells_level
         return Verdict.STALE if lapsed else Verdict.NO_SOURCE
 
-    def _keep(self, some: list[Kept], offer: Offer, tier: int, nanos: int | None, stands: Standing) -> None:
-        if not self._ascending or not _past(some, self._need, nanos):
-            some.append(Kept(offer, tier, nanos, sort_value(offer, nanos, self._spec.sort), stands))
+
+def _count(found: TierWalk, kind: Kind) -> None:
+    if kind.verdict is None:
+        return
+    found.kinds.setdefault(kind.verdict, []).append(kind)
+    if kind.matches:
+        found.counts[kind.stands] += kind.count
 
 
-def _past(some: list[Kept], need: int, nanos: int | None) -> bool:
-    """Whether so many are kept, and this price is above that of the last one needed."""
-    if len(some) < need:
-        return False
-    last = some[need - 1].nanos
-    return last is not None and (nanos is None or nanos > last)
+def _fitting(
+    candidates: Candidates, spec: Spec, reasons: Reasons, tier_of: npt.NDArray[np.int16]
+) -> Callable[[Table], Mask]:
+    """Tells which rows are as asked for in machine, place and purchase; nothing where no machine is."""
+    purchases = spec.purchases
+    lookups = {
+        SHAPE: candidates.lookup(SHAPE, reasons.fits, np.bool_),
+        PLACE: tier_of >= 0,
+        TRAITS: candidates.lookup(TRAITS, lambda each: purchases is None or each.purchase in purchases, np.bool_),
+    }
+    if reasons.asks_names:
+        lookups[NAME] = candidates.lookup(NAME, reasons.fits_by_name, np.bool_)
+    parting = {row: lookup for row, lookup in lookups.items() if not lookup.all()}
+
+    def fits(table: Table) -> Mask:
+        if not lookups[SHAPE][table.present(SHAPE).numbers].any():
+            return np.empty(0, np.bool_)  # an accelerator of which no machine fits, as most where none is named
+        mask = np.ones(len(table), np.bool_)
+        for row, lookup in parting.items():
+            mask &= lookup[table.numbers_of(row)]
+        return mask
+
+    return fits

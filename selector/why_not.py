@@ -11,7 +11,7 @@ from catalog.spec import Spec, StockWish
 from catalog.words import Level, Purchase
 from selector.ages import ago_text
 from selector.context import Context
-from selector.demands import machine_demands, place_demands, tier_of
+from selector.demands import Demand, machine_demands, no_tier, place_demands, tier_of
 from selector.reasons import Code, Reason
 
 _T = TypeVar("_T")
@@ -49,66 +49,94 @@ def standing(offer: Offer, spec: Spec, context: Context) -> Standing:
     return Standing.STALE if is_stale(offer, spec, context) else Standing.UNCONFIRMED
 
 
+def traits(offer: Offer) -> tuple[object, ...]:
+    """What the rules on purchase, price and stock read of an offer beside its amount and its times.
+
+    Where a launch taught something, which stock counts changes with the time too: such an offer is one of a kind.
+    """
+    if offer.observed is not None:
+        return (id(offer),)
+    stock, price = offer.stock, offer.price
+    return (offer.purchase, price and price.currency, stock.level, stock.evidence, _restricted(stock))
+
+
 def why_not(offer: Offer, spec: Spec, context: Context) -> tuple[Reason, ...]:
     """Every demand that the offer does not meet, in a fixed order; empty if it may be answered."""
     return Reasons(spec, context).of(offer)
 
 
 class Reasons:
-    """A question's demands made ready once, for any number of offers.
-
-    What is said of a machine or place is kept by identity (`id`, with the object held so that its id stays its own):
-    offers share them.
-    """
+    """A question's demands made ready once, for any number of offers."""
 
     def __init__(self, spec: Spec, context: Context) -> None:
         self._spec = spec
         self._context = context
         self._machine_demands = machine_demands(spec)
         self._place_demands = place_demands(spec, context.accounts)
-        self._machines: dict[int, tuple[Machine, tuple[Reason, ...]]] = {}
-        self._places: dict[int, tuple[Place, int, tuple[Reason, ...]]] = {}
+        self._unmet_by_machine = [demand.unmet for demand in self._machine_demands if not demand.on_name]
+        self._unmet_by_name = [demand.unmet for demand in self._machine_demands if demand.on_name]
+        self._unmet_by_place = [demand.unmet for demand in self._place_demands]
 
     def of(self, offer: Offer, *, sold_as_asked: bool = False) -> tuple[Reason, ...]:
         """Every reason. `sold_as_asked`: the same machine has an offer there under a purchase that is asked for."""
         return (
-            *self.of_machine(offer.machine),
-            *self._placed(offer.place)[2],
-            *self._of_purchase(offer, sold_as_asked),
+            *_reasons(self._machine_demands, offer.machine),
+            *self._of_place(offer.place),
+            *self.of_purchase(offer, sold_as_asked=sold_as_asked),
             *self.of_terms(offer, self._context.nanos(offer, self._spec.currency)),
         )
 
-    def tier(self, offer: Offer) -> int | None:
-        """The offer's tier, where machine, place and purchase are as asked; else None."""
-        purchases = self._spec.purchases
-        if purchases is not None and offer.purchase not in purchases:
-            return None
-        _, tier, reasons = self._placed(offer.place)
-        return None if reasons or self.of_machine(offer.machine) else tier
+    @property
+    def asks_names(self) -> bool:
+        """Whether there are demands on the names of machines."""
+        return bool(self._unmet_by_name)
 
-    def of_machine(self, machine: Machine) -> tuple[Reason, ...]:
-        """The demands on the machine that it does not meet."""
-        known = self._machines.get(id(machine))
-        if known is None:
-            known = (machine, tuple(_unmet(self._machine_demands, machine)))
-            self._machines[id(machine)] = known
-        return known[1]
+    def fits(self, machine: Machine) -> bool:
+        """Whether it meets every demand on machines but those on names."""
+        for unmet in self._unmet_by_machine:  # noqa: SIM110 - half of the time of all(), for thousands of shapes
+            if unmet(machine) is not None:
+                return False
+        return True
 
-    def _placed(self, place: Place) -> tuple[Place, int, tuple[Reason, ...]]:
-        known = self._places.get(id(place))
-        if known is None:
-            reasons = tuple(_unmet(self._place_demands, place))
-            tier = tier_of(place, self._spec)
-            known = (place, -1, (*reasons, tier)) if isinstance(tier, Reason) else (place, tier, reasons)
-            self._places[id(place)] = known
-        return known
+    def fits_by_name(self, machine: Machine) -> bool:
+        """Whether it meets those on names."""
+        return not _codes(self._unmet_by_name, machine)
+
+    def against_machine(self, machine: Machine) -> tuple[Code, ...]:
+        """The codes of the demands on the machine that it does not meet, but for those on names."""
+        return _codes(self._unmet_by_machine, machine)
+
+    def against_name(self, machine: Machine) -> tuple[Code, ...]:
+        """The codes of those on names."""
+        return _codes(self._unmet_by_name, machine)
+
+    def tier(self, place: Place) -> int:
+        """The tier that a place belongs to; -1 where it belongs to none or a demand on places is not met."""
+        for unmet in self._unmet_by_place:
+            if unmet(place) is not None:
+                return -1
+        tier = tier_of(place, self._spec)
+        return -1 if isinstance(tier, Code) else tier
+
+    def against_place(self, place: Place) -> tuple[Code, ...]:
+        """The codes of the demands on the place that it does not meet."""
+        tier = tier_of(place, self._spec)
+        codes = _codes(self._unmet_by_place, place)
+        return (*codes, tier) if isinstance(tier, Code) else codes
+
+    def _of_place(self, place: Place) -> Iterator[Reason]:
+        yield from _reasons(self._place_demands, place)
+        tier = tier_of(place, self._spec)
+        if isinstance(tier, Code):
+            yield no_tier(place, tier, self._spec)
 
     def of_terms(self, offer: Offer, nanos: int | None) -> Iterator[Reason]:
         """What speaks against its price, given as nano-units of the question's currency, and its stock."""
         yield from self.of_price(offer, nanos)
         yield from self._of_stock(offer)
 
-    def _of_purchase(self, offer: Offer, sold_as_asked: bool) -> Iterator[Reason]:
+    def of_purchase(self, offer: Offer, *, sold_as_asked: bool) -> Iterator[Reason]:
+        """What speaks against its purchase. `sold_as_asked` as in `of`."""
         asked = self._spec.purchases
         if asked is None or offer.purchase in asked:
             return
@@ -161,8 +189,12 @@ def _stock_reason(stands: Standing, offer: Offer, context: Context) -> Reason:
     return Reason(Code.NOT_CONFIRMED, f"stock {stock.level.replace('_', ' ')} ({stock.evidence}), not confirmed")
 
 
-def _unmet(demands: Iterable[Callable[[_T], Reason | None]], thing: _T) -> Iterator[Reason]:
-    return (reason for demand in demands if (reason := demand(thing)) is not None)
+def _codes(rules: Iterable[Callable[[_T], Code | None]], thing: _T) -> tuple[Code, ...]:
+    return tuple([code for unmet in rules if (code := unmet(thing)) is not None])
+
+
+def _reasons(demands: Iterable[Demand[_T]], thing: _T) -> Iterator[Reason]:
+    return (reason for demand in demands if (reason := demand.reason(thing)) is not None)
 
 
 def _restricted(stock: StockNow) -> bool:

@@ -185,3 +185,10 @@ def test_a_pair_that_is_not_two_currencies_is_refused_with_an_example(pair: str)
 def test_a_rate_that_is_not_a_positive_number_is_refused(rate: str) -> None:
     with pytest.raises(ValueError, match="above 0"):
         ecb_rates().with_override("CNY/USD", Decimal(rate), DAY, "settings")
+
+
+@given(st.integers(1, 2**63 - 1), st.decimals("0.0001", "9999", places=6))
+def test_a_conversion_is_the_exact_product_rounded_once_half_to_even(nanos: int, rate: Decimal) -> None:
+    rates = only("CNY/USD", str(rate))
+    assert rates.convert_nanos(nanos, "CNY", "USD") == round(nanos * Fraction(rate))
+    assert rates.convert_nanos(nanos, "USD", "CNY") == round(nanos / Fraction(rate))
