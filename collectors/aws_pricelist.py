@@ -6,13 +6,14 @@ such by the quoted words they lack, as every field that is not empty is quoted; 
 """
 
 import csv
+import io
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from itertools import groupby
 from operator import itemgetter
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 from urllib.parse import quote
 
 from catalog.facts import Fact, Note
@@ -22,6 +23,9 @@ from collectors.aws_machine import ACCELERATED_WORD, NAME
 from collectors.aws_prices import facts_of, header_fault
 from collectors.base import PAGE_BYTES, Cell, Config, Drift, Limit, NotServed, Page, ProviderError, Unavailable
 from collectors.http import MAX_BODY_BYTES, SHOWN_BYTES, OpenAnswer, first_bytes, streamed
+
+if TYPE_CHECKING:
+    from _typeshed import WriteableBuffer
 
 PUBLIC = "https://pricing.us-east-1.amazonaws.com"
 CHINA = "https://pricing.cn-north-1.amazonaws.com.cn"
@@ -33,7 +37,12 @@ PREAMBLE = (
     b'"Version",',
     b'"OfferCode","AmazonEC2"',
 )
+OPERATIONS = (b'"RunInstances"', b'"RunInstances:CB"')
+"""Each line of a plain Linux machine has one of these words, and few others: other software has other codes."""
 MAX_LINE_BYTES = 64 * 1024
+BLOCK_BYTES = 64 * 1024
+"""How much is searched at a time; larger ones are no quicker."""
+NO_QUOTE_NOR_LINE_END = bytes(set(range(256)) - set(b'"\n'))
 TOTAL = timedelta(minutes=5)
 """What a file may take in all: 70 MB and more, some ten of them compressed."""
 
@@ -70,10 +79,8 @@ class Prices:
             if not answer.is_success:
                 raise _missing(answer, cell.place, url)
             etag = answer.headers.get("etag")
-            lines = _records(answer.chunks, file)
-            header = _header(lines, file)
             skipped = Counter[str]()
-            kept = _kept(lines, header, skipped, file)
+            header, kept = _linux(answer.chunks, skipped, file)
         for number, body in enumerate(_cut(header, kept)):
             yield replace(
                 file.page,
@@ -112,42 +119,90 @@ def _missing(answer: OpenAnswer, region: str, url: str) -> ProviderError:
     return Unavailable(f"GET {url}: HTTP 403, and not from AWS's file host; does a proxy stand between?")
 
 
-def _records(chunks: Iterable[bytes], file: _File) -> Iterator[bytes]:
-    """CSV records without their line ends. A line break inside quotes is part of its record."""
-    held = b""
-    for line in _lines(chunks, file):
-        held = held + b"\n" + line if held else line
-        if held.count(b'"') % 2 == 0:
-            yield held.removesuffix(b"\r")
-            held = b""
-        elif len(held) > MAX_LINE_BYTES:
-            break
-    if held:
-        raise file.drift("a quoted field has no end", held)
+def _linux(chunks: Iterator[bytes], skipped: Counter[str], file: _File) -> tuple[bytes, list[tuple[str, bytes]]]:
+    """The line of column names, and (instance type, line) of the lines that may be Linux machines."""
+    lines = _Lines(chunks, file)
+    header = _header(lines, file)
+    return header, _kept(_with_operation(lines, skipped), header, skipped, file)
 
 
-def _lines(chunks: Iterable[bytes], file: _File) -> Iterator[bytes]:
-    """Lines without their ends. The file ends with one: otherwise it is cut off."""
-    rest, begun = b"", False
-    for chunk in chunks:
-        *lines, rest = (rest + chunk).split(b"\n")
-        begun = begun or bool(lines)
-        yield from lines
-        if len(rest) > PAGE_BYTES:
-            raise file.drift(f"a line of {len(rest)} bytes is not a price list's", rest)
-    if rest and begun:
-        raise Unavailable(f"{file.url}: the file is cut off in the middle of a line")
-    if rest:
-        raise file.drift(f"{len(rest)} bytes without a line end are not a price list", rest)
+class _Body(io.RawIOBase):
+    """A body's chunks as a stream, so that io.BufferedReader reads lines and blocks of them."""
+
+    def __init__(self, chunks: Iterator[bytes]) -> None:
+        self._chunks = filter(None, chunks)
+        self._rest = memoryview(b"")
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: "WriteableBuffer") -> int:
+        self._rest = self._rest or memoryview(next(self._chunks, b""))
+        room = memoryview(buffer)
+        size = min(len(room), len(self._rest))
+        room[:size] = self._rest[:size]
+        self._rest = self._rest[size:]
+        return size
 
 
-def _header(lines: Iterator[bytes], file: _File) -> bytes:
+class _Lines:
+    """The lines of a file, one at a time or many at once, with their ends.
+
+    Records come without theirs, but for the CR of a file whose lines end in CR LF: the csv module takes it for none.
+    """
+
+    def __init__(self, chunks: Iterator[bytes], file: _File) -> None:
+        self._body = io.BufferedReader(_Body(chunks))
+        self._file = file
+        self._begun = False
+
+    def line(self) -> bytes:
+        """The next line, b"" after the last. The file ends with a line's end: otherwise it is cut off."""
+        return self._ended(self._body.readline(PAGE_BYTES))
+
+    def block(self) -> bytes:
+        """Some BLOCK_BYTES of whole lines, b"" after the last."""
+        block = self._body.read(BLOCK_BYTES)
+        return block and self._ended(block + self._body.readline(PAGE_BYTES))
+
+    def _ended(self, lines: bytes) -> bytes:
+        if lines and not lines.endswith(b"\n"):
+            last = lines.rpartition(b"\n")[2]
+            if len(last) >= PAGE_BYTES:
+                raise self._file.drift(f"a line of {len(last)} bytes and more is not a price list's", last)
+            if not self._begun:
+                raise self._file.drift(f"{len(last)} bytes without a line end are not a price list", last)
+            raise Unavailable(f"{self._file.url}: the file is cut off in the middle of a line")
+        self._begun = True
+        return lines
+
+    def record(self) -> bytes:
+        """The next record, b"" after the last."""
+        return self._record(self.line(), self.line)
+
+    def records(self, block: bytes) -> Iterator[bytes]:
+        """The records that begin in this block, the last one read to its end beyond it where it is not in it."""
+        inside = io.BytesIO(block)
+        while line := inside.readline():
+            yield self._record(line, lambda: inside.readline() or self.line())
+
+    def _record(self, line: bytes, following: Callable[[], bytes]) -> bytes:
+        """The record that begins with this line, without its end. A line break inside quotes is part of it."""
+        while line.count(b'"') % 2:
+            more = following()
+            if not more or len(line) > MAX_LINE_BYTES:
+                raise self._file.drift("a quoted field has no end", line)
+            line += more
+        return line.removesuffix(b"\n")
+
+
+def _header(lines: _Lines, file: _File) -> bytes:
     """The line of column names, after the five of the preamble."""
     for expected in PREAMBLE:
-        line = next(lines, b"")
+        line = lines.record()
         if not line.startswith(expected):
             raise file.drift(f"{expected.decode()} was expected where the file says {line[:60]!r}", line)
-    header = next(lines, b"")
+    header = lines.record()
     if fault := header_fault(_cells(header, file)):
         raise file.drift(fault, header)
     return header
@@ -160,8 +215,41 @@ def _cells(line: bytes, file: _File) -> list[str]:
         raise file.drift(f"a line that is not CSV: {line[:60]!r}", line) from error
 
 
+def _with_operation(lines: _Lines, skipped: Counter[str]) -> Iterator[bytes]:
+    """The records with one of OPERATIONS in them; the number of the others is added to `skipped`.
+
+    Where every line of a block has an even number of quotes, every line is a record, and only those around the words
+    are cut out. The quotes are counted for all lines at once: by what is left of a line without its other bytes.
+    """
+    while block := lines.block():
+        quotes = block.translate(None, NO_QUOTE_NOR_LINE_END).split(b"\n")
+        if any(size % 2 for size in set(map(len, quotes))):
+            records = list(lines.records(block))
+            found, total = [one for one in records if any(word in one for word in OPERATIONS)], len(records)
+        else:
+            found, total = _lines_with(OPERATIONS, block), len(quotes) - 1
+        if total > len(found):
+            skipped["other_operation"] += total - len(found)
+        yield from found
+
+
+def _lines_with(words: Iterable[bytes], block: bytes) -> list[bytes]:
+    """The lines of a block that have one of the words, each once, without their ends."""
+    found: dict[int, bytes] = {}
+    for word in words:
+        at = block.find(word)
+        while at >= 0:
+            start, end = block.rfind(b"\n", 0, at) + 1, block.index(b"\n", at)
+            found[start] = block[start:end]
+            at = block.find(word, end)
+    return list(found.values())
+
+
 def _kept(lines: Iterable[bytes], header: bytes, skipped: Counter[str], file: _File) -> list[tuple[str, bytes]]:
-    """(instance type, line) of the lines that may be Linux machines; the others are counted by reason."""
+    """(instance type, line) of the lines that may be Linux machines; the others are counted by reason.
+
+    All of them have one of OPERATIONS.
+    """
     names = _cells(header, file)
     column = names.index("Instance Type")
     kept: list[tuple[str, bytes]] = []
@@ -182,25 +270,29 @@ def _kept(lines: Iterable[bytes], header: bytes, skipped: Counter[str], file: _F
 
 
 def _dropped(line: bytes) -> str | None:
-    """Why a line cannot be a Linux machine's price, by a quoted word that it lacks; None where it may be one."""
-    if b'"Compute Instance' not in line:
-        return "not_a_machine"
-    if b'"Linux"' not in line:
-        return "other_system"
-    if b'"Used"' not in line:
-        return "capacity_reservation"
-    if b'"RunInstances"' not in line and b'"RunInstances:CB"' not in line:
-        return "with_other_software"
-    if b'"AWS Region"' not in line:
-        return "local_zone"
+    """Why a line with one of OPERATIONS cannot be a Linux machine's price, by a quoted word that it lacks, else None.
+
+    What most lines lack comes first, and what takes longest to look for comes last.
+    """
+    reserved = b'"Reserved"' in line
+    if reserved and b'"standard"' not in line:
+        return "reserved_convertible"
     if b'"Shared"' not in line and b'(bare metal)"' not in line:
         return "dedicated"
-    return _dropped_reserved(line) if b'"Reserved"' in line else None
+    if b'"Used"' not in line:
+        return "capacity_reservation"
+    return _dropped_rarely(line) or (_dropped_reserved(line) if reserved else None)
+
+
+def _dropped_rarely(line: bytes) -> str | None:
+    if b'"AWS Region"' not in line:
+        return "local_zone"
+    if b'"Linux"' not in line:
+        return "other_system"
+    return None if b'"Compute Instance' in line else "not_a_machine"
 
 
 def _dropped_reserved(line: bytes) -> str | None:
-    if b'"standard"' not in line:
-        return "reserved_convertible"
     return None if ACCELERATED_WORD.search(line) else "reserved_without_accelerator"
 
 

@@ -7,12 +7,14 @@ SUSE, SQL Server, dedicated hosts, reservations of capacity (at 0) and capacity 
 import csv
 import io
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
+from functools import lru_cache
+from operator import itemgetter
 
 from catalog.facts import Fact, Machine, Note, Price
-from catalog.money import HOURS_PER_MONTH, price_nanos, round_nanos
+from catalog.money import HOURS_PER_MONTH, price_nanos
 from catalog.numbers import decimal_or_none
 from catalog.units import MIB_PER_GIB
 from catalog.words import Purchase
@@ -81,24 +83,32 @@ def header_fault(header: Sequence[str]) -> str | None:
 
 
 def _rows(page: Page) -> Iterator[Row]:
-    if not page.body.endswith(b"\n"):
-        raise Drift(f"{page.name}: the page does not end with a whole line")
-    try:
-        header, *rows = csv.reader(io.StringIO(page.body.decode(), newline=""), strict=True)
-    except (ValueError, csv.Error) as error:
-        raise Drift(f"{page.name}: the page is not CSV") from error
+    """The rows with the cells of COLUMNS."""
+    rows = _cells(page)
+    header = next(rows, [])
     if fault := header_fault(header):
         raise Drift(f"{page.name}: {fault}")
+    wanted = itemgetter(*map(header.index, COLUMNS))
     for row in rows:
         if len(row) != len(header):
             raise Drift(f"{page.name}: a row of {len(row)} columns where there are {len(header)}")
-        cells = dict(zip(header, row, strict=True))
-        yield cells | {"Instance Type": cells["Instance Type"].strip()}
+        cells = dict(zip(COLUMNS, wanted(row), strict=True))
+        cells["Instance Type"] = cells["Instance Type"].strip()
+        yield cells
+
+
+def _cells(page: Page) -> Iterator[list[str]]:
+    if not page.body.endswith(b"\n"):
+        raise Drift(f"{page.name}: the page does not end with a whole line")
+    try:
+        yield from csv.reader(io.StringIO(page.body.decode(), newline=""), strict=True)
+    except (ValueError, csv.Error) as error:
+        raise Drift(f"{page.name}: the page is not CSV") from error
 
 
 def _another_product(row: Row, region: str) -> str | None:
     """The attribute by which a row is not a plain Linux machine of the region; None where it is one."""
-    for column, value in {**LINUX, "Region Code": region}.items():
+    for column, value in (*LINUX.items(), ("Region Code", region)):
         if row[column] != value:
             return f"{column} {row[column]!r}"
     if not row["Instance Type"]:
@@ -127,7 +137,9 @@ class _Type:
     instance_type: str
     rows: Sequence[Row]
 
-    def price(self, row: Row, purchase: Purchase, nanos: int) -> Price:
+    def price(
+        self, row: Row, purchase: Purchase, nanos: int, upfront_nanos: int | None = None, months: int | None = None
+    ) -> Price:
         return Price(
             region=self.region,
             instance_type=self.instance_type,
@@ -135,6 +147,8 @@ class _Type:
             nanos=nanos,
             currency=row["Currency"],
             source=SOURCE,
+            upfront_nanos=upfront_nanos,
+            term_months=months,
         )
 
 
@@ -166,10 +180,11 @@ def _on_demand(one: _Type, rows: Sequence[Row]) -> Iterator[Price | Note]:
     """The one price that the rows agree on. Where they do not, none: nothing says which is right."""
     what = f"{one.instance_type} on_demand"
     shared = [row for row in rows if row["Tenancy"] == "Shared"] or rows
-    priced = [row for row in shared if row["Unit"] == "Hrs" and _currency(row) and _nanos(row)]
-    amounts = {(_nanos(row), row["Currency"]) for row in priced}
-    if len(amounts) == 1 and (nanos := _nanos(priced[0])):
-        yield one.price(priced[0], Purchase.ON_DEMAND, nanos)
+    hourly = [row for row in shared if row["Unit"] == "Hrs" and _currency(row)]
+    found = [(nanos, row) for row in hourly if (nanos := price_nanos(row["PricePerUnit"]))]
+    priced = [row for _, row in found]
+    if len({(nanos, row["Currency"]) for nanos, row in found}) == 1:
+        yield one.price(priced[0], Purchase.ON_DEMAND, found[0][0])
         yield from (Note("same_price_again", what, record=True) for _ in priced[1:])
     else:
         yield from (Note("ambiguous_price", what, record=True) for _ in priced)
@@ -178,10 +193,6 @@ def _on_demand(one: _Type, rows: Sequence[Row]) -> Iterator[Price | Note]:
             yield Note("dedicated_beside_shared", what, record=True)
         elif row not in priced:
             yield _no_price(row, what, "unknown_unit")
-
-
-def _nanos(row: Row) -> int | None:
-    return price_nanos(decimal_or_none(row["PricePerUnit"]))
 
 
 def _no_price(row: Row, what: str, otherwise: str) -> Note:
@@ -198,14 +209,17 @@ def _no_price(row: Row, what: str, otherwise: str) -> Note:
 
 @dataclass(frozen=True, slots=True)
 class _Quote:
-    """A reserved option that is whole: per hour of the term, with what is paid up front in it."""
+    """A reserved option: exact, per hour of the term with what is paid up front in it, and the same in nano-units."""
 
     option: str
-    hour: Fraction
-    upfront: Fraction
     rows: Sequence[Row]
+    hour: Fraction = Fraction(0)
+    upfront: Decimal = Decimal(0)
+    nanos: int | None = None
+    """None where the option is not whole, or its amounts make no sense."""
+    upfront_nanos: int | None = None
 
-    def order(self) -> tuple[Fraction, Fraction, str]:
+    def order(self) -> tuple[Fraction, Decimal, str]:
         return self.hour, self.upfront, self.option
 
 
@@ -220,35 +234,30 @@ def _reserved(one: _Type, rows: Sequence[Row]) -> Iterator[Price | Note]:
             yield Note("other_reservation", f"{lease} {row['OfferingClass']} {option}", record=True)
     for lease, by_option in options.items():
         quotes = [_quote(option, of_option, TERMS[lease][1]) for option, of_option in by_option.items()]
-        whole = sorted((quote for quote in quotes if quote.hour > 0), key=_Quote.order)
-        if whole:
-            yield from _term(one, whole[0], *TERMS[lease])
+        whole = sorted((quote for quote in quotes if quote.nanos), key=_Quote.order)
+        if whole and (nanos := whole[0].nanos):
+            purchase, months = TERMS[lease]
+            yield one.price(whole[0].rows[0], purchase, nanos, whole[0].upfront_nanos, months)
         for quote in whole[1:]:
             yield from (Note("dearer_reserved_option", f"{lease} {quote.option}", record=True) for _ in quote.rows)
-        for quote in (quote for quote in quotes if quote not in whole):
+        for quote in (quote for quote in quotes if not quote.nanos):
             yield from (Note("incomplete_reserved_option", f"{lease} {quote.option}", record=True) for _ in quote.rows)
 
 
 def _quote(option: str, rows: Sequence[Row], months: int) -> _Quote:
-    """An option's price; 0 an hour stands for one that is not whole, or whose amounts make no sense."""
     units = OPTIONS[option]
     amounts = {row["Unit"]: decimal_or_none(row["PricePerUnit"]) for row in rows if _currency(row)}
     hour, upfront = amounts.get("Hrs"), amounts.get("Quantity") if len(units) == 2 else Decimal(0)
     whole = len(rows) == len(units) and set(amounts) == set(units) and len({row["Currency"] for row in rows}) == 1
     if not whole or hour is None or upfront is None or min(hour, upfront) < 0:
-        return _Quote(option, Fraction(0), Fraction(0), rows)
+        return _Quote(option, rows)
     if (len(units) == 2 and not upfront) or (option != "All Upfront" and not hour):
-        return _Quote(option, Fraction(0), Fraction(0), rows)
-    total_hour = Fraction(hour) + Fraction(upfront) / (HOURS_PER_MONTH * months)
-    if price_nanos(total_hour) is None or (upfront and price_nanos(upfront) is None):
-        return _Quote(option, Fraction(0), Fraction(0), rows)
-    return _Quote(option, total_hour, Fraction(upfront), rows)
-
-
-def _term(one: _Type, quote: _Quote, purchase: Purchase, months: int) -> Iterator[Price]:
-    price = one.price(quote.rows[0], purchase, round_nanos(quote.hour))
-    upfront_nanos = round_nanos(quote.upfront) or None
-    yield replace(price, upfront_nanos=upfront_nanos, term_months=months)
+        return _Quote(option, rows)
+    total_hour = Fraction(hour) + (Fraction(upfront) / (HOURS_PER_MONTH * months) if upfront else 0)
+    nanos, upfront_nanos = price_nanos(total_hour), price_nanos(upfront)
+    if upfront and upfront_nanos is None:
+        return _Quote(option, rows)
+    return _Quote(option, rows, total_hour, upfront, nanos, upfront_nanos)
 
 
 def _machine(one: _Type, purchases: frozenset[Purchase]) -> Iterator[Machine | Note]:
@@ -286,20 +295,25 @@ def _agreed(rows: Sequence[Row], column: str) -> str | None:
     return None if len(values) > 1 else "".join(values)
 
 
+@lru_cache(maxsize=1024)  # the same few sizes are in thousands of rows
+def _positive(text: str) -> Decimal | None:
+    return positive_or_none(decimal_or_none(text))
+
+
 def _whole(text: str | None) -> int | None:
-    amount = positive_or_none(decimal_or_none(text or ""))
+    amount = _positive(text or "")
     return int(amount) if amount is not None and amount == amount.to_integral_value() else None
 
 
 def _count(text: str | None) -> Fraction | None:
-    amount = positive_or_none(decimal_or_none(text or ""))
+    amount = _positive(text or "")
     return None if amount is None else Fraction(amount)
 
 
 def _memory_mib(text: str | None) -> int | None:
     """`1,952 GiB`, `30.5 GiB`."""
     number, _, unit = (text or "").partition(" ")
-    amount = positive_or_none(decimal_or_none(number.replace(",", "")))
+    amount = _positive(number.replace(",", ""))
     return whole_or_none(amount * MIB_PER_GIB) if unit == "GiB" and amount is not None else None
 
 

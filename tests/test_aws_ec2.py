@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Mapping
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -396,7 +396,7 @@ def test_the_simulated_cloud_is_read_without_a_surprise() -> None:
             one.name: [
                 item
                 for cell in one.cells(("us-east-1",))
-                for page in one.fetch(cell, NOW, {})
+                for page in one.fetch(cell, datetime.now(UTC), {})  # its prices begin a day before it does
                 for item in one.parse(page)
             ]
             for one in Aws(Config(keys, endpoints=endpoints)).feeds()

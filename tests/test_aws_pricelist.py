@@ -4,7 +4,9 @@ import csv
 import gzip
 import io
 import random
+import re
 import zlib
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from datetime import timedelta
@@ -13,7 +15,7 @@ import pytest
 
 from catalog.facts import Machine, Note, Price
 from catalog.words import Purchase
-from collectors.aws_pricelist import Prices
+from collectors.aws_pricelist import BLOCK_BYTES, Prices, _File, _linux
 from collectors.base import (
     PAGE_BYTES,
     Cell,
@@ -43,12 +45,12 @@ LINUX: Mapping[str, str] = {
     "Region Code": "us-east-1",
 }  # fmt: skip
 DECOYS: Mapping[str, Mapping[str, str]] = {
-    "other_system": {"Operating System": "Windows", "operation": "RunInstances:0002"},
-    "with_other_software": {"Pre Installed S/W": "SQL Web", "operation": "RunInstances:0200"},
+    "other_operation": {"Operating System": "Windows", "operation": "RunInstances:0002"},
+    "other_system": {"Operating System": "Windows"},
     "dedicated": {"Tenancy": "Dedicated"},
     "capacity_reservation": {"CapacityStatus": "AllocatedCapacityReservation", "PricePerUnit": "0.0000000000"},
     "local_zone": {"Location Type": "AWS Local Zone", "Region Code": "us-east-1-bos-1"},
-    "not_a_machine": {"Product Family": "Data Transfer", "operation": "", "Instance Type": ""},
+    "not_a_machine": {"Product Family": "Dedicated Host", "Instance Type": ""},
     "reserved_convertible": {"TermType": "Reserved", "OfferingClass": "convertible", "LeaseContractLength": "1yr"},
     "reserved_without_accelerator": {
         "TermType": "Reserved", "OfferingClass": "standard", "LeaseContractLength": "3yr",
@@ -57,7 +59,13 @@ DECOYS: Mapping[str, Mapping[str, str]] = {
 }  # fmt: skip
 UNUSED = {"CapacityStatus": "UnusedCapacityReservation"}
 HOST = {"Tenancy": "Host"}
-RHEL = {"Operating System": "RHEL", "operation": "RunInstances:0010"}
+OTHERS: tuple[Mapping[str, str], ...] = (
+    UNUSED,
+    HOST,
+    {"Operating System": "RHEL", "operation": "RunInstances:0010"},
+    {"Pre Installed S/W": "SQL Web", "operation": "RunInstances:0200"},
+    {"Product Family": "Data Transfer", "operation": "", "Instance Type": ""},
+)
 
 
 def row(instance_type: str, price: str, **other: str) -> dict[str, str]:
@@ -78,7 +86,7 @@ def hundreds() -> tuple[list[dict[str, str]], dict[str, int]]:
     for number in range(300):
         name, cents = f"m{number}.large", 10 + number
         rows.append(row(name, f"{cents / 100:.10f}"))
-        rows += [{**row(name, "0.0010000000"), **other} for other in (*DECOYS.values(), UNUSED, HOST, RHEL)]
+        rows += [{**row(name, "0.0010000000"), **other} for other in (*DECOYS.values(), *OTHERS)]
         expected[name] = cents * 10_000_000
     return rows, expected
 
@@ -123,7 +131,7 @@ def test_lines_that_are_left_out_are_counted_by_reason() -> None:
     per_reason = dict.fromkeys(DECOYS, 300) | {
         "capacity_reservation": 600,
         "dedicated": 600,
-        "other_system": 600,
+        "other_operation": 1200,
     }
     assert page.skipped == per_reason
     assert len(page.body.splitlines()) == 1 + len(rows) - sum(per_reason.values())
@@ -138,12 +146,12 @@ def test_a_large_file_is_cut_between_instance_types_into_pages_that_read_alone()
         row("p5.48xlarge", price, **reserved, PurchaseOption="Partial Upfront", Unit=unit, PriceDescription=filler)
         for price, unit in (("16.5000000000", "Hrs"), ("144540", "Quantity"))
     ]
-    windows = {**row("m0.large", "1.5000000000"), **DECOYS["other_system"]}
+    windows = {**row("m0.large", "1.5000000000"), **DECOYS["other_operation"]}
     with served(document([halves[0], *rows, halves[1], windows])) as server:
         pages = fetched(server)
     assert len(pages) == 2
     assert all(len(page.body) <= PAGE_BYTES for page in pages)
-    assert [dict(page.skipped) for page in pages] == [{"other_system": 1}, {}], "counted once"
+    assert [dict(page.skipped) for page in pages] == [{"other_operation": 1}, {}], "counted once"
     assert len(on_demand(pages)) == 1500
     (one,) = (item for item in read(pages) if isinstance(item, Price) and item.purchase is Purchase.RESERVED_1Y)
     assert (one.nanos, one.upfront_nanos) == (33_000_000_000, 144_540_000_000_000)
@@ -325,6 +333,112 @@ def test_a_line_break_inside_quotes_is_part_of_its_record() -> None:
     rows = [row("m5.large", "0.0960000000", PriceDescription='a "break"\nhere'), row("m6.large", "0.1000000000")]
     with served(document(rows)) as server:
         assert on_demand(fetched(server)) == {"m5.large": 96_000_000, "m6.large": 100_000_000}
+
+
+FILE = _File("https://files.example/index.csv", Page("prices", b"", NOW, "us-east-1"))
+MARKED = (
+    {"Product Family": "Compute Instance (bare metal)", "Tenancy": "Dedicated"},
+    {"MarketOption": "CapacityBlock", "operation": "RunInstances:CB"},
+    {"operation": "RunInstances:CB", "PriceDescription": "RunInstances"},
+    {"TermType": "Reserved", "OfferingClass": "standard", "Instance Type": "p5.48xlarge"},
+    {"TermType": "Reserved", "OfferingClass": "standard", "Instance Family": "GPU instance"},
+)
+TEXTS = ("", "plain", 'a "quoted" word', "with, a comma", "héé", '"', '""', '"RunInstances"', "x" * 3000)
+BROKEN = ("a\nbreak", "\n", '"\n"', 'a "Linux"\r\nbreak', '\n"RunInstances",', "m5.large\n\n", "y\n" * 3000)
+
+
+def some_rows(random_: random.Random, breaks: float) -> list[dict[str, str]]:
+    """Rows of all kinds, of a few blocks in all; this part of them have line breaks in a field."""
+    kinds = ({}, *DECOYS.values(), *OTHERS, *MARKED)
+    rows = []
+    for number in range(500):
+        text = random_.choice(BROKEN if random_.random() < breaks else TEXTS)
+        rows.append({**row(f"m{number}.large", "1.0000000000", PriceDescription=text), **random_.choice(kinds)})
+    return rows
+
+
+def kept_by_csv(body: bytes) -> tuple[list[list[str]], Counter[str]]:
+    """The rows that are kept and the reasons of the others, by the csv module and by what their fields are."""
+    kept, dropped = [], Counter[str]()
+    names, *rows = list(csv.reader(io.StringIO(body.decode(), newline=""), strict=True))[5:]
+    for cells in rows:
+        # A quoted word inside a field counts as well: a reader that looks for words drops no line on account of it.
+        words = {*cells, *(word for cell in cells for word in cell.split('"')[1::2])}
+        reason = reason_of(dict(zip(names, cells, strict=True)), words)
+        if reason is None:
+            kept.append(cells)
+        else:
+            dropped[reason] += 1
+    return kept, dropped
+
+
+def reason_of(cells: Mapping[str, str], words: set[str]) -> str | None:
+    reserved = cells["TermType"] == "Reserved"
+    accelerated = cells["Instance Type"].startswith("p5.") or cells["Instance Family"] == "GPU instance"
+    reasons = {
+        "other_operation": not words & {"RunInstances", "RunInstances:CB"},
+        "reserved_convertible": reserved and cells["OfferingClass"] != "standard",
+        "dedicated": cells["Tenancy"] != "Shared" and "(bare metal)" not in cells["Product Family"],
+        "capacity_reservation": cells["CapacityStatus"] != "Used",
+        "local_zone": cells["Location Type"] != "AWS Region",
+        "other_system": "Linux" not in words,
+        "not_a_machine": "Compute Instance" not in cells["Product Family"],
+        "reserved_without_accelerator": reserved and not accelerated,
+    }
+    return next((reason for reason, holds in reasons.items() if holds), None)
+
+
+@pytest.mark.parametrize("seed", range(24))
+def test_what_is_read_is_what_the_csv_module_reads(seed: int) -> None:
+    """Whole blocks are searched where no field has a line break in it, records one by one where one has."""
+    random_ = random.Random(seed)
+    body = document(some_rows(random_, breaks=(0, 0.002, 0.2)[seed % 3]))
+    body = body.replace(b"\n", b"\r\n") if seed % 2 else body
+    body = re.sub(rb',""(?=[,\r\n])', b",", body) if seed % 4 < 2 else body
+    size = random_.choice((1000, 65536, len(body)))
+    skipped = Counter[str]()
+    header, kept = _linux((body[at : at + size] for at in range(0, len(body), size)), skipped, FILE)
+    read_back = list(csv.reader(io.StringIO(b"\n".join(line for _, line in kept).decode(), newline=""), strict=True))
+    expected, dropped = kept_by_csv(body)
+    assert len(body) > 3 * BLOCK_BYTES
+    assert sorted(read_back) == sorted(expected)
+    assert [name for name, _ in kept] == [cells[header.split(b",").index(b'"Instance Type"')] for cells in read_back]
+    assert skipped == dropped
+
+
+@pytest.mark.parametrize("at", [0, 1, 250, 498, 499])
+def test_a_quoted_field_without_an_end_is_drift_wherever_it_is(at: int) -> None:
+    rows = some_rows(random.Random(at), breaks=0)
+    rows[at] = row("m0.large", "1.0000000000", PriceDescription="broken here")
+    body = document(rows).replace(b'broken here"', b"broken here")
+    with pytest.raises(Drift):
+        _linux(iter([body]), Counter(), FILE)
+
+
+def test_a_line_of_megabytes_is_drift_before_all_of_it_is_read() -> None:
+    start, sent = document([row("m5.large", "0.0960000000")]), 0
+
+    def chunks() -> Iterator[bytes]:
+        nonlocal sent
+        yield start
+        for _ in range(1000):
+            sent += 100_000
+            yield b"x" * 100_000
+
+    with pytest.raises(Drift, match="a line of"):
+        _linux(chunks(), Counter(), FILE)
+    assert sent < 2 * PAGE_BYTES
+
+
+def test_a_line_without_an_end_is_a_file_cut_off_where_lines_came_before_it() -> None:
+    body = document([row(f"m{number}.large", "1.0000000000", PriceDescription="x" * 900) for number in range(300)])
+    assert len(body) > 3 * BLOCK_BYTES
+    for size in (1, BLOCK_BYTES - 1, BLOCK_BYTES, BLOCK_BYTES + 1, len(body) - 1):
+        assert not body[:size].endswith(b"\n")
+        expected = Unavailable if b"\n" in body[:size] else Drift
+        with pytest.raises(expected) as caught:
+            _linux(iter([body[:size]]), Counter(), FILE)
+        assert type(caught.value) is expected
 
 
 def test_lines_may_end_as_windows_ends_them() -> None:

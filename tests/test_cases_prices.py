@@ -165,7 +165,7 @@ def test_a_list_without_the_right_meter_leaves_yesterdays_price_to_age(tmp_path:
         price = app.offer(f"instance_type={G4DN}")["native_price"]
         assert (price["amount"], price["observed_at"]) == ("0.526", yesterday)
         assert price["age_s"] >= 86400
-        assert "other_system" in app.past("aws", "prices", "us-east-1")["error"]
+        assert "other_operation" in app.past("aws", "prices", "us-east-1")["error"]
 
 
 def test_a_price_on_demand_below_the_reserved_one_is_kept_and_noted(tmp_path: Path) -> None:
