@@ -25,7 +25,7 @@ def agreed(machine: Machine, lists: Iterable[Machine]) -> Machine:
     if len(counts) > 1 or (gpus and precise is None):
         count = None if len(counts) > 1 else machine.gpu_count or None  # 0 would say that it has none
         return _unknown(machine, said, precise, count)
-    return machine if machine.gpu is None or precise is None else replace(machine, gpu=precise)
+    return machine if machine.gpu is None or precise in (None, machine.gpu) else replace(machine, gpu=precise)
 
 
 def _unknown(machine: Machine, said: Iterable[Machine], gpu: str | None, gpu_count: Fraction | None) -> Machine:

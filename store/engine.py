@@ -1,15 +1,21 @@
-"""Opening the database, and bringing its tables to this version."""
+"""Opening the database, SQLite or PostgreSQL, and its transactions: what differs between the two stands here."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import Connection, Dialect, Engine, create_engine, event, make_url
-from sqlalchemy.exc import ArgumentError, DBAPIError
+from sqlalchemy import URL, Connection, Dialect, Engine, create_engine, event, make_url
+from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError
 
 BUSY_MS = 30_000
 """How long a writer waits for another: longer than any transaction of ours."""
+CONNECT_S = 10
+"""How long a server may take to answer before it counts as not there."""
+_ALIVE = {"keepalives_idle": 20, "keepalives_interval": 5, "keepalives_count": 3, "tcp_user_timeout": BUSY_MS}
+"""A server that is cut off without a word is given up within half a minute, not when TCP does: after a quarter hour."""
+_ADDRESSES = "sqlite:////path/gpufare.db or postgresql+psycopg://USER@HOST/DATABASE"
 
 
 class DatabaseError(Exception):
@@ -17,7 +23,7 @@ class DatabaseError(Exception):
 
 
 def open_engine(url: str) -> Engine:
-    """An engine for the URL; a SQLite file's folder is made.
+    """An engine for the URL; a SQLite file's folder is made. Nothing is connected to yet.
 
     Raises DatabaseError for an address of another kind, and where the folder cannot be made.
     """
@@ -25,34 +31,77 @@ def open_engine(url: str) -> Engine:
         parsed = make_url(url)
     except ArgumentError as error:
         raise _not_an_address() from error
-    if parsed.get_backend_name() != "sqlite":
-        raise DatabaseError(f"GPUFARE_DATABASE_URL names {parsed.get_backend_name()}: this version keeps SQLite only")
-    if (parsed.database or "").startswith("file:"):
+    kind = parsed.get_backend_name()
+    if kind == "sqlite":
+        return _sqlite(parsed)
+    if kind == "postgresql":
+        return _postgresql(parsed)
+    raise DatabaseError(f"GPUFARE_DATABASE_URL names {kind}: write {_ADDRESSES}")
+
+
+def is_postgresql(engine: Engine | Connection) -> bool:
+    """Whether it is PostgreSQL; else it is SQLite."""
+    return engine.dialect.name == "postgresql"
+
+
+def _sqlite(url: URL) -> Engine:
+    if (url.database or "").startswith("file:"):
         raise _not_an_address()
-    if parsed.database and parsed.database != ":memory:":
-        parsed = parsed.set(database=str(_made_folder_of(Path(parsed.database).expanduser())))
-    engine = create_engine(parsed, connect_args={"timeout": BUSY_MS / 1000, "check_same_thread": False})
+    if url.database and url.database != ":memory:":
+        url = url.set(database=str(_made_folder_of(Path(url.database).expanduser())))
+    engine = create_engine(url, connect_args={"timeout": BUSY_MS / 1000, "check_same_thread": False})
     event.listen(engine, "connect", _on_connect)
     event.listen(engine, "begin", _on_begin)
     return engine
+
+
+def _postgresql(url: URL) -> Engine:
+    if url.get_driver_name() not in ("psycopg", "psycopg2"):  # psycopg2: what SQLAlchemy takes a bare postgresql:// for
+        raise DatabaseError(f"GPUFARE_DATABASE_URL names the driver {url.get_driver_name()}: write {_ADDRESSES}")
+    limits = f"-c lock_timeout={BUSY_MS} -c idle_in_transaction_session_timeout={2 * BUSY_MS}"
+    given = url.query.get("options", "")
+    try:
+        return create_engine(
+            url.set(drivername="postgresql+psycopg"),
+            pool_pre_ping=True,  # after a restart of the server the next transaction finds a new connection
+            pool_size=5,
+            max_overflow=15,  # threads wait for clouds, not for the database: PostgreSQL's usual 100 serve 5 processes
+            connect_args={
+                "connect_timeout": CONNECT_S,
+                **_ALIVE,
+                "application_name": "gpufare",
+                "options": f"{limits} {given if isinstance(given, str) else ' '.join(given)}",
+            },
+        )
+    except NoSuchModuleError as error:
+        raise _not_an_address() from error
 
 
 def _made_folder_of(file: Path) -> Path:
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise _unusable(str(file), error.strerror or str(error)) from error
+        raise _unusable(str(file), error.strerror or str(error), _WRITABLE) from error
     return file
 
 
 def _not_an_address() -> DatabaseError:
-    return DatabaseError("GPUFARE_DATABASE_URL is not a database address like sqlite:////path/gpufare.db")
+    return DatabaseError(f"GPUFARE_DATABASE_URL is not a database address like {_ADDRESSES}")
 
 
-def _unusable(where: str, why: str) -> DatabaseError:
-    return DatabaseError(
-        f"the database {where} cannot be used: {why}; make it writable, or name another in GPUFARE_DATABASE_URL"
-    )
+_WRITABLE = "make it writable, or name another in GPUFARE_DATABASE_URL"
+_OTHER_VERSION = "run that version of gpufare, or name another database in GPUFARE_DATABASE_URL"
+_SERVER = "is the server running, and is GPUFARE_DATABASE_URL right?"
+
+
+def _unusable(where: str, why: str, advice: str) -> DatabaseError:
+    return DatabaseError(f"the database {where} cannot be used: {why}; {advice}")
+
+
+def shown(engine: Engine) -> str:
+    """Which database it is, for people: the file, or the address without its password."""
+    url = engine.url
+    return str(url.database) if url.get_backend_name() == "sqlite" else url.render_as_string(hide_password=True)
 
 
 def _on_connect(connection: Any, _record: object) -> None:
@@ -80,15 +129,29 @@ def placeholder(dialect: Dialect) -> str:
 @contextmanager
 def reading(engine: Engine) -> Iterator[Connection]:
     """A transaction that only reads: it sees one state and waits for no writer."""
-    with engine.connect().execution_options(reads=True) as connection, connection.begin():
+    options: dict[str, Any] = {"reads": True}
+    if is_postgresql(engine):
+        options = {"isolation_level": "REPEATABLE READ", "postgresql_readonly": True}
+    with engine.connect().execution_options(**options) as connection, connection.begin():
         yield connection
 
 
 @contextmanager
 def writing(engine: Engine) -> Iterator[Connection]:
-    """A transaction that writes, all or nothing."""
+    """A transaction that writes, all or nothing.
+
+    On SQLite it is the only writer. On PostgreSQL it waits for the rows that it writes: one that changes many cells at
+    once asks for its turn first (`in_turn`), so that no two wait for each other.
+    """
     with engine.begin() as connection:
         yield connection
+
+
+def in_turn(connection: Connection, matter: str) -> None:
+    """Wait until no other transaction has the turn in this matter; it is ours until this one ends."""
+    if is_postgresql(connection):
+        key = int.from_bytes(blake2b(matter.encode(), digest_size=8).digest(), "big", signed=True)
+        connection.exec_driver_sql("SELECT pg_advisory_xact_lock(%s)", (key,))
 
 
 def migrate(engine: Engine) -> None:
@@ -104,10 +167,12 @@ def migrate(engine: Engine) -> None:
     config.set_main_option("script_location", str(Path(__file__).parent / "migrations"))
     try:
         with writing(engine) as connection:
+            in_turn(connection, "migrate")
             config.attributes["connection"] = connection
             command.upgrade(config, "head")
     except DBAPIError as error:
-        raise _unusable(str(engine.url.database), str(error.orig)) from error
+        why = " ".join(str(error.orig).split())
+        raise _unusable(shown(engine), why, _SERVER if is_postgresql(engine) else _WRITABLE) from error
     except CommandError as error:
         why = f"a newer version of gpufare wrote it ({error})"
-        raise _unusable(str(engine.url.database), why) from error
+        raise _unusable(shown(engine), why, _OTHER_VERSION) from error

@@ -8,7 +8,8 @@
 - Of a machine's accelerators nothing is known that its current lists contradict each other in.
 - Of two statements the stronger evidence wins, then the newer one. What a snapshot says of a purchase is used only
   until the region's own list of that purchase was read, and only if the live machine is listed for that purchase or
-  for none in particular.
+  for none in particular. What it says of stock, and of zones beside those that are named live, is used only of a
+  machine that nothing live names: "sold there" is the stronger evidence.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -73,7 +74,8 @@ class _Zones:
         self._ids = _only(pairs) | dict(shelf.zone_ids)
         self._names = _only((zone_id, zone) for zone, zone_id in pairs)
         self._is_id = {zone_id for _, zone_id in pairs if zone_id}
-        self.places = {key: self._place(shelf.place, key) for key in ("", *(self.key(*pair) for pair in stated))}
+        keys = {"", *(self.key(*pair) for pair in set(stated))}
+        self.places = {key: self._place(shelf.place, key) for key in keys}
         """Zone key -> place; "" is the region itself."""
 
     def key(self, zone: str | None, zone_id: str | None) -> str:
@@ -170,13 +172,18 @@ def _named(
     own = replaced | {one.purchase for one in stated if one.feed != SNAPSHOT_FEED}
     sold = machine.purchases if any(_says_purchases(one) for one in living) else frozenset(Purchase)
     prices = [one for one in stated if one.feed != SNAPSHOT_FEED or one.purchase in sold - own]
-    stocks = shelf.stocks.get(name, ())
+    listed_live = any(one.feed != SNAPSHOT_FEED for one in living)
+    stocks = [one for one in shelf.stocks.get(name, ()) if one.feed != SNAPSHOT_FEED or not listed_live]
     of_zones: list[Stated[None] | Stated[PriceNow] | Stated[StockNow]] = [
         *shelf.offered.get(name, ()),
         *prices,
         *stocks,
     ]
     named = {zones.key(one.zone, one.zone_id) for one in of_zones} - {""}
+    live = {zones.key(one.zone, one.zone_id) for one in of_zones if one.feed != SNAPSHOT_FEED} - {""}
+    if listed_live and live and live != named:
+        named = live
+        prices = [one for one in prices if zones.key(one.zone, one.zone_id) in {"", *live}]
     return _Named(
         machine=machine,
         listed=living[0],
@@ -197,7 +204,8 @@ def _merged(living: Sequence[Stated[Machine]]) -> Machine:
         machine = _filled(machine, one.value)
     machine = agreed(machine, [one.value for one in _current_lists(living)])
     saying = [one for one in living if _says_purchases(one)] or living
-    return replace(machine, purchases=frozenset().union(*(one.value.purchases for one in saying)))
+    purchases = frozenset().union(*(one.value.purchases for one in saying))
+    return machine if purchases == machine.purchases else replace(machine, purchases=purchases)
 
 
 def _named_model(living: Sequence[Stated[Machine]]) -> Machine:

@@ -1,7 +1,8 @@
 """Reading the offers of a region, and knowing which regions changed."""
 
+import json
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -17,6 +18,11 @@ from store.join import Stated
 from store.rows import fraction_of, purchases_of
 from store.tables import CELLS, FACTS, LAUNCHES, MACHINES, OFFERED, PRICES, PROVIDERS, REGIONS, STOCKS, ZONES
 
+StoredRow = Mapping[str, Any] | RowMapping
+"""A row's values by column."""
+_PURCHASES = {purchase.value: purchase for purchase in Purchase}
+_LEVELS = {level.value: level for level in Level}
+_EVIDENCES = {evidence.value: evidence for evidence in Evidence}
 ShelfKey = tuple[str, str]
 """(provider, region): what is loaded and replaced as one."""
 
@@ -60,21 +66,35 @@ def _chunks(items: list[int], size: int = 500) -> Iterable[list[int]]:
 def load(engine: Engine, shelf: ShelfKey) -> list[Offer]:
     """The offers of a region as they stand."""
     with reading(engine) as connection:
-        return join.offers(_shelf(connection, *shelf))
+        return load_from(connection, shelf)
+
+
+def load_from(connection: Connection, shelf: ShelfKey) -> list[Offer]:
+    """The offers of a region as this transaction sees them."""
+    return join.offers(_shelf(connection, *shelf))
+
+
+def all_shelves(connection: Connection) -> list[ShelfKey]:
+    """Every region that anything is stated of, in order."""
+    providers = connection.execute(select(CELLS.c.provider).distinct()).scalars().all()
+    return sorted(shelf for provider in providers for shelf in _shelves(connection, provider))
 
 
 def _shelf(connection: Connection, provider: str, region: str) -> join.Shelf:
+    site = connection.execute(select(PROVIDERS.c.site).where(PROVIDERS.c.name == provider)).scalar_one_or_none()
     # In the order of their last whole answers, so that of two names for one zone the newer stands.
     ordered = select(CELLS).where(CELLS.c.provider == provider).order_by(CELLS.c.seen_at, CELLS.c.id)
-    cells = {row["id"]: row for row in connection.execute(ordered).mappings()}
+    found = {row["id"]: row for row in connection.execute(ordered).mappings()}
+    cells = {key: row for key, row in found.items() if site is None or _site_of(row) in (None, site)}
+    sites = {stated for row in cells.values() if row["place"] == region and (stated := _site_of(row))}
     rows = {table.name: _rows(connection, table, cells, region) for table in FACTS}
     read = _lists_read(cells, rows, region)
     return join.Shelf(
-        place=_place(connection, provider, region, rows[REGIONS.name]),
+        place=place_of(provider, region, site or min(sites, default=None), rows[REGIONS.name]),
         listed="machines" in read or ("stock" in read and _names_machines(connection, cells, "stock")),
         machines_at=read.get("machines"),
         zone_ids={row["zone"]: row["zone_id"] for row in rows[ZONES.name] if row["zone_id"]},
-        machines=_grouped(rows[MACHINES.name], cells, _machine),
+        machines=_grouped(rows[MACHINES.name], cells, lambda row, _seen, _fresh: machine_of(row)),
         offered=_grouped(rows[OFFERED.name], cells, lambda _row, _seen, _fresh: None),
         prices=_grouped(rows[PRICES.name], cells, _price),
         stocks=_grouped(rows[STOCKS.name], cells, _stock),
@@ -83,7 +103,7 @@ def _shelf(connection: Connection, provider: str, region: str) -> join.Shelf:
 
 
 def _lists_read(
-    cells: Mapping[int, RowMapping], rows: Mapping[str, list[RowMapping]], region: str
+    cells: Mapping[int, RowMapping], rows: Mapping[str, list[StoredRow]], region: str
 ) -> dict[str, datetime]:
     """Each feed that says which machines there are and has said so of the whole region -> when at the latest.
 
@@ -116,14 +136,22 @@ def _names_machines(connection: Connection, cells: Mapping[int, RowMapping], fee
     )
 
 
-def _rows(connection: Connection, table: Table, cells: Mapping[int, RowMapping], region: str) -> list[RowMapping]:
-    found = connection.execute(select(table).where(table.c.region == region)).mappings()
+def _rows(connection: Connection, table: Table, cells: Mapping[int, RowMapping], region: str) -> list[StoredRow]:
+    """The rows of a region in the order of their cells. Plain dicts: a region may have thousands."""
+    names = table.columns.keys()
+    stated = connection.execute(select(table).where(table.c.region == region)).all()
+    found = [dict(zip(names, row, strict=True)) for row in stated]
     order = {cell_id: position for position, cell_id in enumerate(cells)}
     return sorted((row for row in found if row["cell_id"] in order), key=lambda row: order[row["cell_id"]])
 
 
-def _place(connection: Connection, provider: str, region: str, rows: list[RowMapping]) -> Place:
-    site = connection.execute(select(PROVIDERS.c.site).where(PROVIDERS.c.name == provider)).scalar_one_or_none()
+def _site_of(cell: RowMapping) -> str | None:
+    """The site whose prices an imported cell states; of any other cell it is the provider's own."""
+    return json.loads(cell["memo"]).get("site") if cell["feed"] == join.SNAPSHOT_FEED else None
+
+
+def place_of(provider: str, region: str, site: str | None, rows: Sequence[StoredRow]) -> Place:
+    """A region as the table of places knows it, else as its rows of `regions` say."""
     known = known_regions().get((provider, region))
     stated: dict[str, Any] = dict(max(rows, key=lambda row: (row["country"] or "", row["name"] or ""))) if rows else {}
     country = known.country if known else stated.get("country")
@@ -137,21 +165,22 @@ def _place(connection: Connection, provider: str, region: str, rows: list[RowMap
     )
 
 
-def _grouped(rows: list[RowMapping], cells: Mapping[int, RowMapping], value_of: Any) -> dict[str, list[Stated[Any]]]:
+def _grouped(rows: list[StoredRow], cells: Mapping[int, RowMapping], value_of: Any) -> dict[str, list[Stated[Any]]]:
     found: dict[str, list[Stated[Any]]] = defaultdict(list)
+    said = {key: (cell["feed"], cell["seen_at"], timedelta(seconds=cell["fresh_s"])) for key, cell in cells.items()}
     for row in rows:
-        cell = cells[row["cell_id"]]
-        seen_at = row.get("as_of") or row["seen_at"] or cell["seen_at"]
-        fresh_for = timedelta(seconds=cell["fresh_s"])
-        purchase = Purchase(row["purchase"]) if "purchase" in row else Purchase.ON_DEMAND
+        feed, cell_seen_at, fresh_for = said[row["cell_id"]]
+        seen_at = row.get("as_of") or row["seen_at"] or cell_seen_at
+        purchase = _PURCHASES[row.get("purchase", Purchase.ON_DEMAND)]
         value = value_of(row, seen_at, fresh_for)
         zone, zone_id = row.get("zone"), row.get("zone_id")
-        stated = Stated(cell["id"], cell["feed"], seen_at, fresh_for, value, zone, zone_id, purchase)
+        stated = Stated(row["cell_id"], feed, seen_at, fresh_for, value, zone, zone_id, purchase)
         found[row["instance_type"]].append(stated)
     return found
 
 
-def _machine(row: RowMapping, _seen_at: datetime, _fresh_for: timedelta) -> Machine:
+def machine_of(row: StoredRow) -> Machine:
+    """The machine of a row."""
     return Machine(
         region=row["region"],
         instance_type=row["instance_type"],
@@ -170,7 +199,7 @@ def _machine(row: RowMapping, _seen_at: datetime, _fresh_for: timedelta) -> Mach
     )
 
 
-def _price(row: RowMapping, seen_at: datetime, fresh_for: timedelta) -> PriceNow:
+def _price(row: StoredRow, seen_at: datetime, fresh_for: timedelta) -> PriceNow:
     return PriceNow(
         nanos=row["nanos"],
         currency=row["currency"],
@@ -184,10 +213,10 @@ def _price(row: RowMapping, seen_at: datetime, fresh_for: timedelta) -> PriceNow
     )
 
 
-def _stock(row: RowMapping, seen_at: datetime, fresh_for: timedelta) -> StockNow:
+def _stock(row: StoredRow, seen_at: datetime, fresh_for: timedelta) -> StockNow:
     return StockNow(
-        level=Level(row["level"]),
-        evidence=Evidence(row["evidence"]),
+        level=_LEVELS[row["level"]],
+        evidence=_EVIDENCES[row["evidence"]],
         seen_at=seen_at,
         fresh_for=fresh_for,
         detail=row["detail"],

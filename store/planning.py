@@ -6,11 +6,13 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from sqlalchemy import Connection, Engine, Row, delete, insert, or_, select, update
+from sqlalchemy import Connection, Engine, Row, case, delete, insert, literal, or_, select, update
 
-from store.engine import reading, writing
+from store.engine import in_turn, reading, writing
+from store.history_log import end_all, keep_past_machines
 from store.join import SNAPSHOT_FEED
-from store.tables import CELLS, DRIFTS, FACTS, NOTES, PROVIDERS, REGIONS
+from store.tables import CELLS, DRIFTS, FACTS, MACHINES, NOTES, PROVIDERS, REGIONS
+from store.times import Instant
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +44,8 @@ class PlannedProvider:
     """The feeds that run, also one that has no cell yet."""
 
 
+SCHEDULE = "schedule"
+"""The matter in which transactions that change many cells take turns."""
 CellKey = tuple[str, str, str]
 """(feed, place, part) of a provider's cell."""
 
@@ -57,11 +61,12 @@ def plan(engine: Engine, provider: PlannedProvider, cells: Iterable[PlannedCell]
     """
     wanted = {(cell.feed, cell.place, cell.part): cell for cell in cells}
     with writing(engine) as connection:
+        in_turn(connection, SCHEDULE)
         changed = _plan_provider(connection, provider, now)
         known = _polled_cells(connection, provider.name)
         _update(connection, known, wanted, now)
         running = {cell.feed for cell in wanted.values()} if changed else set()
-        _drop(connection, [row for key, row in known.items() if key not in wanted], replaced=running)
+        _drop(connection, [row for key, row in known.items() if key not in wanted], running, now)
         return _add(connection, [cell for key, cell in wanted.items() if key not in known], now)
 
 
@@ -74,15 +79,24 @@ def _update(
     connection: Connection, known: Mapping[CellKey, Row[Any]], wanted: Mapping[CellKey, PlannedCell], now: datetime
 ) -> None:
     for key in known.keys() & wanted.keys():
-        values = _planned(wanted[key]) | _moved_by(known[key], wanted[key], now)
-        connection.execute(update(CELLS).where(CELLS.c.id == known[key].id).values(values))
+        row = known[key]._mapping  # noqa: SLF001 - SQLAlchemy's documented accessor
+        values = {name: value for name, value in _planned(wanted[key]).items() if row[name] != value}
+        if values:
+            moved = values | _moved_by(values, now + wanted[key].every)
+            connection.execute(update(CELLS).where(CELLS.c.id == row["id"]).values(moved))
 
 
-def _moved_by(known: Row[Any], cell: PlannedCell, now: datetime) -> dict[str, object]:
-    """What a known cell's new settings change of its state: when it is due, and what its offers say."""
-    due_at = known.due_at if known.every_s == cell.every.total_seconds() else min(known.due_at, now + cell.every)
-    same = known.planned and known.fresh_s == cell.fresh_for.total_seconds()
-    return {"due_at": due_at, "revision": known.revision + (not same)}
+def _moved_by(changed: Collection[str], due_at: datetime) -> dict[str, Any]:
+    """What new settings change of a known cell's state: when it is due, and what its offers say.
+
+    As the database has it by then: another worker may just have recorded an answer.
+    """
+    moved: dict[str, Any] = {}
+    if "every_s" in changed:
+        moved["due_at"] = case((CELLS.c.due_at < due_at, CELLS.c.due_at), else_=literal(due_at, Instant))
+    if "planned" in changed or "fresh_s" in changed:
+        moved["revision"] = CELLS.c.revision + 1
+    return moved
 
 
 def _planned(cell: PlannedCell) -> dict[str, object]:
@@ -108,22 +122,34 @@ def _add(connection: Connection, cells: Sequence[PlannedCell], now: datetime) ->
     return len(fresh)
 
 
-def _drop(connection: Connection, dropped: Sequence[Row[Any]], replaced: Collection[str]) -> None:
-    """Poll these cells no more. Those of a feed that others take the place of go with all that they said: nobody
-    asks for it any more, so nothing could ever settle it.
+def _drop(connection: Connection, dropped: Sequence[Row[Any]], replaced: Collection[str], now: datetime) -> None:
+    """Poll these cells no more. All that those of a feed said whose place others take goes: nobody asks for it any
+    more, so nothing could ever settle it. The cells themselves stay, since their history does.
     """
-    retired = [row.id for row in dropped if row.feed in replaced]
+    retired = [row for row in dropped if row.feed in replaced]
     silenced = [row.id for row in dropped if row.feed not in replaced and row.planned]
-    _empty(connection, retired)
-    connection.execute(delete(CELLS).where(CELLS.c.id.in_(retired)))
+    _empty(connection, retired, now)
     values = {"planned": False, "revision": CELLS.c.revision + 1}
+    of_retired = CELLS.c.id.in_([row.id for row in retired])
+    connection.execute(update(CELLS).where(of_retired).values(values | _UNSEEN))
     connection.execute(update(CELLS).where(CELLS.c.id.in_(silenced)).values(values))
 
 
-def _empty(connection: Connection, cells: Sequence[int]) -> None:
-    """Take out all that cells said."""
+_UNSEEN = {"seen_at": None, "status": "new", "error": None, "failures": 0, "facts": 0, "offers": 0, "digest": ""}
+"""What a cell is that has said nothing."""
+
+
+def _empty(connection: Connection, cells: Sequence[Row[Any]], now: datetime) -> None:
+    """Take out all that cells said; what machines there were is kept for their history."""
+    for cell in cells:
+        named = connection.execute(
+            select(MACHINES.c.region, MACHINES.c.instance_type).where(MACHINES.c.cell_id == cell.id)
+        )
+        keep_past_machines(connection, cell._mapping, [tuple(row) for row in named], now)  # noqa: SLF001
+        end_all(connection, cell.id, now)
+    ids = [cell.id for cell in cells]
     for table in (*FACTS, NOTES, DRIFTS):
-        connection.execute(delete(table).where(table.c.cell_id.in_(cells)))
+        connection.execute(delete(table).where(table.c.cell_id.in_(ids)))
 
 
 def _plan_provider(connection: Connection, provider: PlannedProvider, now: datetime) -> bool:
@@ -146,7 +172,7 @@ def _plan_provider(connection: Connection, provider: PlannedProvider, now: datet
     else:
         connection.execute(update(PROVIDERS).where(PROVIDERS.c.name == provider.name).values(values | {"paused": None}))
     if known is None or known.site != provider.site:
-        _leave_site(connection, provider.name)
+        _leave_site(connection, provider.name, now)
     _start_over(connection, provider.name, now)
     return True
 
@@ -156,15 +182,15 @@ def _start_over(connection: Connection, provider: str, now: datetime) -> None:
     is being fetched under the old settings is not recorded; and how much other settings were told is no measure of a
     shrink.
     """
-    held = {"held": None, "held_at": None}
+    held = {"held": None, "held_at": None, "digest": ""}
     values = {"due_at": now, "memo": "{}", "token": None, "lease_until": None, "facts": 0, "offers": 0} | held
     connection.execute(update(CELLS).where(_of(provider)).values(values))
 
 
-def _leave_site(connection: Connection, provider: str) -> None:
+def _leave_site(connection: Connection, provider: str, now: datetime) -> None:
     """Take out all that was said under another site: none of its prices may stand under this one, however fresh."""
-    _empty(connection, list(connection.execute(select(CELLS.c.id).where(_of(provider))).scalars()))
-    values = {"seen_at": None, "status": "new", "error": None, "failures": 0, "revision": CELLS.c.revision + 1}
+    _empty(connection, connection.execute(select(CELLS).where(_of(provider))).all(), now)
+    values = _UNSEEN | {"revision": CELLS.c.revision + 1}
     connection.execute(update(CELLS).where(_of(provider)).values(values))
 
 
@@ -180,6 +206,7 @@ def forget_providers(engine: Engine, but: Iterable[str]) -> None:
     """
     names = list(but)
     with writing(engine) as connection:
+        in_turn(connection, SCHEDULE)
         others = CELLS.c.provider.not_in(names) & CELLS.c.planned
         connection.execute(update(CELLS).where(others).values(planned=False, revision=CELLS.c.revision + 1))
         connection.execute(update(PROVIDERS).where(PROVIDERS.c.name.not_in(names)).values(configured=False))
@@ -190,7 +217,7 @@ def known_regions(engine: Engine, provider: str) -> list[str]:
     query = (
         select(REGIONS.c.region)
         .join(CELLS, CELLS.c.id == REGIONS.c.cell_id)
-        .where(CELLS.c.provider == provider, or_(REGIONS.c.enabled.is_(None), REGIONS.c.enabled))
+        .where(_of(provider), or_(REGIONS.c.enabled.is_(None), REGIONS.c.enabled))
         .distinct()
         .order_by(REGIONS.c.region)
     )

@@ -2,11 +2,12 @@
 
 from dataclasses import replace
 from fractions import Fraction
+from typing import cast
 
 from catalog.facts import Note
 from catalog.fx import ecb_rates
 from catalog.money import NANOS
-from store.rows import MACHINES, PRICES, Key, Row, Sorted, fraction_of
+from store.rows import MACHINES, PRICES, Key, Sorted
 
 CEILING_USD = 1000
 """An hour of one GPU. The dearest sold (2026) costs about 15; fen read as yuan, or cents as dollars, go over."""
@@ -25,12 +26,23 @@ def believable(stated: Sorted) -> tuple[Sorted, list[Note]]:
     known counts as one GPU.
     """
     prices = stated.rows[PRICES.table]
-    low = {key for key, price in prices.items() if _usd_nanos(price) < FLOOR_USD * NANOS}
-    high = {key for key, price in prices.items() if _usd_nanos(price) / _gpus(stated, key) > CEILING_USD * NANOS}
+    rates = {currency: _nanos_per_usd(currency) for currency in {str(price[_CURRENCY]) for price in prices.values()}}
+    counts = {str(machine[_COUNT] or 1) for machine in stated.rows[MACHINES.table].values()}
+    smallest = min([Fraction(1), *map(_gpus, counts)])
+    usual = {name: (int(FLOOR_USD * nanos), int(CEILING_USD * smallest * nanos)) for name, nanos in rates.items()}
+    low: set[Key] = set()
+    high: set[Key] = set()
+    for key, price in prices.items():
+        nanos, currency = cast("int", price[_NANOS]), cast("str", price[_CURRENCY])
+        floor, ceiling = usual[currency]
+        if nanos < floor:
+            low.add(key)
+        elif nanos > ceiling and nanos > CEILING_USD * _gpus_of(stated, key) * rates[currency]:
+            high.add(key)
     if low:
         kept = {key: price for key, price in prices.items() if key not in low}
         stated = replace(stated, rows={**stated.rows, PRICES.table: kept})
-    return stated, [_note(key) for key in prices if key in low | high]
+    return stated, [_note(key) for key in prices if key in low or key in high] if low or high else []
 
 
 def _note(key: Key) -> Note:
@@ -38,13 +50,17 @@ def _note(key: Key) -> Note:
     return Note("implausible_price", f"{instance_type} {region} {purchase}")
 
 
-def _gpus(stated: Sorted, key: Key) -> Fraction:
+def _gpus_of(stated: Sorted, key: Key) -> Fraction:
     region, _zone, instance_type, _purchase = key
     machine = stated.rows[MACHINES.table].get((region, instance_type))
-    return (fraction_of(str(machine[_COUNT])) if machine and machine[_COUNT] else None) or Fraction(1)
+    return Fraction(1) if machine is None else _gpus(str(machine[_COUNT] or 1))
 
 
-def _usd_nanos(price: Row) -> Fraction:
-    nanos, currency = int(price[_NANOS] or 0), str(price[_CURRENCY])
-    usd_nanos = ecb_rates().convert_nanos(nanos, currency, "USD")
-    return Fraction(nanos if usd_nanos is None else usd_nanos)
+def _gpus(count: str) -> Fraction:
+    return Fraction(count) or Fraction(1)
+
+
+def _nanos_per_usd(currency: str) -> int:
+    """What a US dollar is in nano-units of a currency; of one without a rate it counts as one unit."""
+    nanos = ecb_rates().convert_nanos(NANOS, "USD", currency)
+    return NANOS if nanos is None else nanos

@@ -13,6 +13,7 @@ from sqlalchemy import Connection, Engine, RowMapping, delete, insert, select, u
 
 from catalog.facts import Fact, Note
 from store.engine import writing
+from store.history_log import beat, bring_back
 from store.plausible import believable
 from store.rows import REGIONS, Sorted, sort_facts
 from store.settle import known_rows, write_facts
@@ -75,19 +76,25 @@ def record(engine: Engine, lease: Lease, answer: Answer, now: datetime, due_at: 
     stated, strange = believable(sort_facts(answer.facts))
     notes = Counter([*answer.notes, *stated.conflicts, *strange])
     notes.update({Note("skipped", reason): count for reason, count in answer.skipped.items()})
+    digest = stated.digest
     with writing(engine) as connection:
         cell = _held_cell(connection, lease)
         at, seen_at = _later(cell, now), _later(cell, answer.asked_at or now)
+        _mend_future(connection, cell, min(at, seen_at))
         whole = not answer.missing
         if whole and _shrunk(cell, stated, at):
             result = _hold_back(stated, cell, at)
-            _finish(connection, lease, result, at, due_at, held=stated.digest, held_at=at)
+            _finish(connection, lease, result, at, due_at, held=stated.names_digest, held_at=at)
             return result
         notes.update(_region_notes(connection, cell, stated) if whole else ())
-        write_facts(connection, cell, stated, whole=whole, now=seen_at)
+        same = whole and cell["digest"] == digest
+        just_this = same or write_facts(connection, cell, stated, whole=whole, now=seen_at)
+        if whole:
+            beat(connection, cell, seen_at)
         _write_notes(connection, lease.cell_id, notes, at)
         result = Result("ok" if whole else "partial", stated.size, sum(notes.values()), answer.missing or None)
-        _finish(connection, lease, result, at, due_at, **_learnt(cell, stated, answer, seen_at))
+        learnt = _learnt(cell, stated, answer, seen_at)
+        _finish(connection, lease, result, at, due_at, digest=digest if just_this else "", **learnt)
         return result
 
 
@@ -118,8 +125,11 @@ def unchanged(engine: Engine, lease: Lease, now: datetime, due_at: datetime) -> 
     with writing(engine) as connection:
         cell = _held_cell(connection, lease)
         at = _later(cell, now)
+        _mend_future(connection, cell, at)
         result = Result("unchanged", cell["facts"])
         seen_at = cell["seen_at"] and at
+        if seen_at is not None:
+            beat(connection, cell, seen_at)
         _finish(connection, lease, result, at, due_at, seen_at=seen_at, revision=cell["revision"] + 1)
         return result
 
@@ -152,7 +162,7 @@ def failed(
 
 def _held_cell(connection: Connection, lease: Lease) -> RowMapping:
     mine = (CELLS.c.id == lease.cell_id) & (CELLS.c.token == lease.token)
-    row = connection.execute(select(CELLS).where(mine)).mappings().one_or_none()
+    row = connection.execute(select(CELLS).where(mine).with_for_update()).mappings().one_or_none()
     if row is None:
         raise LeaseLost(f"{lease.provider} {lease.feed} {lease.place} {lease.part}".strip())
     return row
@@ -168,6 +178,12 @@ def _later(cell: RowMapping, now: datetime) -> datetime:
     return max(now, *known) if known else now
 
 
+def _mend_future(connection: Connection, cell: RowMapping, at: datetime) -> None:
+    """Take the history back that was written by a clock which was ahead by hours."""
+    if any(known is not None and known > at + LONGEST_PAUSE for known in (cell["seen_at"], cell["tried_at"])):
+        bring_back(connection, cell["id"], at)
+
+
 def _shrunk(cell: RowMapping, stated: Sorted, now: datetime) -> bool:
     """Whether a whole answer names under half of what the last one did, and no second one has said the same."""
     return bool(stated.size * 2 < cell["facts"]) and not _said_before(cell, stated, now)
@@ -178,7 +194,7 @@ def _said_before(cell: RowMapping, stated: Sorted, now: datetime) -> bool:
     then, an outage say, may be what is wrong now.
     """
     waits = HELD_FOR + timedelta(seconds=cell["every_s"])
-    return bool(cell["held"] == stated.digest and cell["held_at"] is not None and now - cell["held_at"] <= waits)
+    return bool(cell["held"] == stated.names_digest and cell["held_at"] is not None and now - cell["held_at"] <= waits)
 
 
 def _hold_back(stated: Sorted, cell: RowMapping, now: datetime) -> Result:

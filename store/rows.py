@@ -1,10 +1,11 @@
 """Facts as rows: which table, which key, which values, and a hash that tells whether the values changed."""
 
-import json
+import marshal
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from hashlib import blake2b
+from typing import Any
 
 from catalog.facts import Fact, Machine, Note, Offered, Price, Region, Stock, Zone
 from catalog.words import Evidence, Hosting, Level, Purchase
@@ -22,73 +23,66 @@ class Kind:
     table: str
     key: tuple[str, ...]
     values: tuple[str, ...]
-    rows: Callable[[Fact], Iterator[tuple[Key, Row]]]
+    rows: Callable[[Any], Sequence[tuple[Key, Row]]]
+    """The rows that a fact of this kind states."""
     stamped: bool = True
     """Whether a row keeps the time it was last seen by itself."""
     firm: frozenset[str] = frozenset()
     """The values that two statements of one answer must agree in: where they do not, neither stands."""
+    logged: tuple[str, ...] = ()
+    """The values whose changes are history."""
 
 
-def _region(fact: Fact) -> Iterator[tuple[Key, Row]]:
-    if isinstance(fact, Region):
-        yield (fact.region,), (fact.name, fact.country, fact.enabled)
+def _region(fact: Region) -> Sequence[tuple[Key, Row]]:
+    return (((fact.region,), (fact.name, fact.country, fact.enabled)),)
 
 
-def _zone(fact: Fact) -> Iterator[tuple[Key, Row]]:
-    if isinstance(fact, Zone):
-        yield (fact.region, fact.zone), (fact.zone_id,)
+def _zone(fact: Zone) -> Sequence[tuple[Key, Row]]:
+    return (((fact.region, fact.zone), (fact.zone_id,)),)
 
 
-def _machine(fact: Fact) -> Iterator[tuple[Key, Row]]:
-    if isinstance(fact, Machine):
-        yield (
-            (fact.region, fact.instance_type),
-            (
-                fact.gpu,
-                None if fact.gpu_count is None else str(fact.gpu_count),
-                fact.gpu_raw,
-                fact.vram_mib,
-                fact.vcpus,
-                fact.memory_mib,
-                fact.nvlink,
-                fact.rdma,
-                fact.bare_metal,
-                fact.hosting.value,
-                fact.upstream,
-                words_text(fact.purchases),
-            ),
-        )
+def _machine(fact: Machine) -> Sequence[tuple[Key, Row]]:
+    values = (
+        fact.gpu,
+        None if fact.gpu_count is None else str(fact.gpu_count),
+        fact.gpu_raw,
+        fact.vram_mib,
+        fact.vcpus,
+        fact.memory_mib,
+        fact.nvlink,
+        fact.rdma,
+        fact.bare_metal,
+        fact.hosting.value,
+        fact.upstream,
+        words_text(fact.purchases),
+    )
+    return (((fact.region, fact.instance_type), values),)
 
 
-def _offered(fact: Fact) -> Iterator[tuple[Key, Row]]:
-    if isinstance(fact, Offered):
-        yield (fact.region, zone_key(fact), fact.instance_type), (fact.zone, fact.zone_id)
+def _offered(fact: Offered) -> Sequence[tuple[Key, Row]]:
+    return (((fact.region, zone_key(fact), fact.instance_type), (fact.zone, fact.zone_id)),)
 
 
-def _price(fact: Fact) -> Iterator[tuple[Key, Row]]:
-    if isinstance(fact, Price):
-        yield (
-            (fact.region, zone_key(fact), fact.instance_type, fact.purchase.value),
-            (
-                fact.zone,
-                fact.zone_id,
-                fact.nanos,
-                fact.currency,
-                fact.source,
-                fact.list_nanos,
-                fact.upfront_nanos,
-                fact.term_months,
-                fact.estimated,
-                None if fact.as_of is None else micros(fact.as_of),
-            ),
-        )
+def _price(fact: Price) -> Sequence[tuple[Key, Row]]:
+    values = (
+        fact.zone,
+        fact.zone_id,
+        fact.nanos,
+        fact.currency,
+        fact.source,
+        fact.list_nanos,
+        fact.upfront_nanos,
+        fact.term_months,
+        fact.estimated,
+        None if fact.as_of is None else micros(fact.as_of),
+    )
+    return (((fact.region, zone_key(fact), fact.instance_type, fact.purchase.value), values),)
 
 
-def _stock(fact: Fact) -> Iterator[tuple[Key, Row]]:
-    if isinstance(fact, Stock):
-        said = (fact.level.value, fact.evidence.value, fact.detail, fact.score, fact.quantity)
-        for purchase in fact.purchases:
-            yield (fact.region, zone_key(fact), fact.instance_type, purchase.value), (fact.zone, fact.zone_id, *said)
+def _stock(fact: Stock) -> Sequence[tuple[Key, Row]]:
+    zone = zone_key(fact)
+    said = (fact.zone, fact.zone_id, fact.level.value, fact.evidence.value, fact.detail, fact.score, fact.quantity)
+    return [((fact.region, zone, fact.instance_type, purchase.value), said) for purchase in fact.purchases]
 
 
 REGIONS = Kind("regions", ("region",), ("name", "country", "enabled"), _region, stamped=False)
@@ -130,6 +124,7 @@ PRICES = Kind(
     ),
     _price,
     firm=frozenset({"nanos", "currency", "upfront_nanos", "term_months"}),
+    logged=("nanos", "currency"),
 )
 STOCKS = Kind(
     "stocks",
@@ -137,8 +132,17 @@ STOCKS = Kind(
     ("zone", "zone_id", "level", "evidence", "detail", "score", "quantity"),
     _stock,
     firm=frozenset({"level", "evidence"}),
+    logged=("level", "evidence"),
 )
-KINDS = (REGIONS, ZONES, MACHINES, OFFERED, PRICES, STOCKS)
+KIND_OF: Mapping[type[Fact], Kind] = {
+    Region: REGIONS,
+    Zone: ZONES,
+    Machine: MACHINES,
+    Offered: OFFERED,
+    Price: PRICES,
+    Stock: STOCKS,
+}
+KINDS = tuple(KIND_OF.values())
 
 
 def zone_key(fact: Offered | Price | Stock) -> str:
@@ -163,15 +167,29 @@ def fraction_of(text: str | None) -> Fraction | None:
 
 def hash_of(values: Row) -> int:
     """A signed 64-bit hash of a row's values: unequal hashes mean changed values."""
-    digest = blake2b(json.dumps(values, separators=(",", ":")).encode(), digest_size=8).digest()
-    return int.from_bytes(digest, "big", signed=True)
+    return _hash(marshal.dumps(values, _PLAIN))
+
+
+_PLAIN = 2
+"""The version of marshal's form that depends on the values alone: later ones also on which objects are shared. It is a
+quarter of the time of JSON, and nothing is ever read back from it.
+"""
+
+
+def _hash(data: bytes) -> int:
+    return int.from_bytes(blake2b(data, digest_size=8).digest(), "big", signed=True)
+
+
+def series_of(key: Key) -> int:
+    """The id, within its cell, of the history of a price or stock with this key."""
+    return _hash("\0".join(key).encode())
 
 
 @dataclass(frozen=True, slots=True)
 class Sorted:
     """An answer's facts by table, each key once."""
 
-    rows: Mapping[str, Mapping[Key, Row]]
+    rows: dict[str, dict[Key, Row]]
     conflicts: Sequence[Note]
 
     @property
@@ -186,7 +204,12 @@ class Sorted:
 
     @property
     def digest(self) -> str:
-        """What the answer names, whatever it says of it."""
+        """Of all that the answer states, in the order in which it does: the same digest is the same answer."""
+        return blake2b(marshal.dumps(dict(self.rows), _PLAIN), digest_size=16).hexdigest()
+
+    @property
+    def names_digest(self) -> str:
+        """Of what the answer names, whatever it says of it."""
         names = sorted(f"{table}{key!r}" for table, rows in self.rows.items() for key in rows)
         return blake2b("\n".join(names).encode(), digest_size=16).hexdigest()
 
@@ -200,11 +223,12 @@ def sort_facts(facts: Iterable[Fact]) -> Sorted:
     rows: dict[str, dict[Key, Row]] = {kind.table: {} for kind in KINDS}
     several: dict[tuple[str, Key], set[Row]] = {}
     for fact in facts:
-        for kind in KINDS:
-            for key, values in kind.rows(fact):
-                known = rows[kind.table].setdefault(key, values)
-                if known != values:
-                    several.setdefault((kind.table, key), {known}).add(values)
+        kind = KIND_OF[type(fact)]
+        of_kind = rows[kind.table]
+        for key, values in kind.rows(fact):
+            known = of_kind.setdefault(key, values)
+            if known is not values and known != values:
+                several.setdefault((kind.table, key), {known}).add(values)
     return Sorted(rows, [note for kind in KINDS for note in _settle_contradictions(kind, rows[kind.table], several)])
 
 

@@ -8,8 +8,9 @@ from uuid import uuid4
 
 from sqlalchemy import Column, ColumnElement, Engine, and_, delete, func, or_, select, update
 
-from store.engine import placeholder, reading, writing
+from store.engine import in_turn, placeholder, reading, writing
 from store.join import SNAPSHOT_FEED
+from store.planning import SCHEDULE
 from store.record import Lease
 from store.tables import CELLS, LIMITS, PROVIDERS, SYNCS
 from store.times import LONGEST_PAUSE, micros
@@ -79,6 +80,17 @@ def _lease(row: object, now: datetime) -> Lease:
     )
 
 
+def renew(engine: Engine, leases: Iterable[Lease], until: datetime) -> None:
+    """Keep these cells until then, as far as they are still ours. It waits for none that another transaction has."""
+    tokens = {lease.cell_id: lease.token for lease in leases}
+    if not tokens:
+        return
+    mine = CELLS.c.id.in_(tokens) & CELLS.c.token.in_(tokens.values())
+    with writing(engine) as connection:
+        ids = connection.execute(select(CELLS.c.id).where(mine).with_for_update(skip_locked=True)).scalars().all()
+        connection.execute(update(CELLS).where(CELLS.c.id.in_(ids)).values(lease_until=until))
+
+
 def release(engine: Engine, lease: Lease, due_at: datetime) -> None:
     """Give a cell back without a poll."""
     mine = (CELLS.c.id == lease.cell_id) & (CELLS.c.token == lease.token)
@@ -98,6 +110,7 @@ def make_due(engine: Engine, now: datetime, providers: Sequence[str] = (), feeds
     if feeds:
         chosen = and_(chosen, CELLS.c.feed.in_(feeds))
     with writing(engine) as connection:
+        in_turn(connection, SCHEDULE)
         rows = connection.execute(select(CELLS.c.id, CELLS.c.provider).where(chosen)).all()
         connection.execute(update(CELLS).where(chosen).values(due_at=now))
         unreal = and_(chosen, CELLS.c.lease_until > now + LONGEST_PAUSE)
@@ -159,6 +172,7 @@ def pause_limit(engine: Engine, key: str, pause: timedelta, now: datetime) -> da
     """
     until = now + min(pause, LONGEST_PAUSE)
     with writing(engine) as connection:
+        in_turn(connection, SCHEDULE)
         shorter = _over(CELLS.c.paused_until, now) | (CELLS.c.paused_until < until)
         connection.execute(update(CELLS).where(CELLS.c.limit_key == key, shorter).values(paused_until=until))
         sooner = _over(LIMITS.c.next_at, now) | (LIMITS.c.next_at < until)

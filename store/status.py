@@ -14,7 +14,8 @@ from catalog.words import Evidence
 from store.engine import reading
 from store.join import SNAPSHOT_FEED
 from store.record import held_back
-from store.tables import CELLS, NOTES, PRICES, PROVIDERS, SYNCS
+from store.snapshot import imported_at
+from store.tables import CELLS, NOTES, PROVIDERS, SYNCS
 
 FeedState = Literal["ok", "stale", "failing", "off"]
 _OF_OFFERS = ("machines", "prices", "spot", "stock")
@@ -23,6 +24,9 @@ _NO_REGION = "no region is known yet: `places` has not answered"
 _NOTHING_TO_ASK = "none of the regions that are known has anything to ask it for"
 _UNTRIED = "not polled yet"
 _SHIPPED = "list prices shipped with this version; it does not poll this provider"
+_IMPORTED = (
+    "imported from a snapshot that was made at {made:%Y-%m-%d %H:%M} UTC; nothing is polled of this provider here"
+)
 PLACES_NAMED = 5
 """How many places a reason names before it only counts them."""
 
@@ -263,13 +267,17 @@ def unread(engine: Engine) -> frozenset[tuple[str, str]]:
 
 def snapshots(engine: Engine) -> list[ProviderStatus]:
     """Each provider in the price list that is shipped or imported, by name: what it is to `/providers`."""
-    counted = select(CELLS.c.provider, func.min(CELLS.c.seen_at).label("since"), func.count().label("offers"))
-    query = counted.join(PRICES, PRICES.c.cell_id == CELLS.c.id).where(CELLS.c.feed == SNAPSHOT_FEED)
+    counted = select(
+        CELLS.c.provider, func.min(CELLS.c.seen_at).label("since"), func.sum(CELLS.c.offers).label("offers")
+    )
+    query = counted.where(CELLS.c.feed == SNAPSHOT_FEED, CELLS.c.offers > 0)
     with reading(engine) as connection:
         rows = connection.execute(query.group_by(CELLS.c.provider).order_by(CELLS.c.provider)).all()
-    return [_snapshot(row.provider, row.since, row.offers) for row in rows]
+        made = imported_at(connection)
+    reason = _SHIPPED if made is None else _IMPORTED.format(made=made)
+    return [_snapshot(row.provider, reason, row.since, row.offers) for row in rows]
 
 
-def _snapshot(provider: str, since: datetime, offers: int) -> ProviderStatus:
-    feed = FeedStatus(SNAPSHOT_FEED, "stale", _SHIPPED, since, None, offers)
+def _snapshot(provider: str, reason: str, since: datetime, offers: int) -> ProviderStatus:
+    feed = FeedStatus(SNAPSHOT_FEED, "stale", reason, since, None, offers)
     return ProviderStatus(provider, False, None, (Evidence.SNAPSHOT.value,), None, (feed,))

@@ -64,6 +64,8 @@ class CellRow(SQLModel, table=True):
     held: str | None = None
     """The digest of a suspicious answer that waits for a second one that says the same."""
     held_at: datetime | None = _time(null=True)
+    digest: str = Field(default="", sa_column_kwargs={"server_default": ""})
+    """Of all that its last whole answer stated, where the rows say just that; else empty."""
 
 
 class ProviderRow(SQLModel, table=True):
@@ -195,6 +197,89 @@ class StockRow(SQLModel, table=True):
     seen_at: datetime | None = _time(null=True)
 
 
+class SeriesRow(SQLModel, table=True):
+    """What a history is of: a machine at a place under a purchase, as one cell states it. It outlives the offer."""
+
+    __tablename__ = "series"
+
+    cell_id: int = Field(primary_key=True)
+    id: int = Field(sa_column=Column(BigInteger, primary_key=True, autoincrement=False))
+    """A hash of the region, the zone's key, the machine and the purchase."""
+    region: str
+    zone_key: str
+    instance_type: str
+    purchase: str
+    zone: str | None
+    zone_id: str | None
+
+
+_LOG: dict[str, Any] = {"sqlite_with_rowid": False, "postgresql_partition_by": "RANGE (at)"}
+"""A log is one tree on SQLite, and on PostgreSQL a partition a month (`store.partitions`)."""
+
+
+class PriceLogRow(SQLModel, table=True):
+    """A price from a time on, until the next row of its series; null where it is withdrawn."""
+
+    __tablename__ = "price_log"
+    __table_args__ = _LOG
+
+    cell_id: int = Field(primary_key=True)
+    series: int = Field(sa_column=Column(BigInteger, primary_key=True, autoincrement=False))
+    at: datetime = Field(sa_column=Column(Instant, primary_key=True))
+    nanos: int | None = _big(null=True)
+    currency: str | None
+
+
+class StockLogRow(SQLModel, table=True):
+    """A stock level from a time on, until the next row of its series; `unknown` where it is no longer stated."""
+
+    __tablename__ = "stock_log"
+    __table_args__ = _LOG
+
+    cell_id: int = Field(primary_key=True)
+    series: int = Field(sa_column=Column(BigInteger, primary_key=True, autoincrement=False))
+    at: datetime = Field(sa_column=Column(Instant, primary_key=True))
+    level: str
+    evidence: str
+
+
+class BeatRow(SQLModel, table=True):
+    """A time during which a cell was observed without a gap: its whole answers came before the last was stale.
+
+    Between its beats a series is not unchanged but unobserved.
+    """
+
+    __tablename__ = "beats"
+
+    cell_id: int = Field(primary_key=True)
+    start_at: datetime = Field(sa_column=Column(Instant, primary_key=True))
+    until_at: datetime = _time()
+    """When the last answer of it goes stale."""
+
+
+class PastMachineRow(SQLModel, table=True):
+    """A machine as it last was, of those that are gone: so that its history can still be asked for."""
+
+    __tablename__ = "past_machines"
+
+    provider: str = Field(primary_key=True)
+    region: str = Field(primary_key=True)
+    instance_type: str = Field(primary_key=True)
+    gpu: str | None
+    gpu_count: str | None
+    gpu_raw: str
+    vram_mib: int | None
+    vcpus: int | None
+    memory_mib: int | None
+    nvlink: bool | None
+    rdma: bool | None
+    bare_metal: bool | None
+    hosting: str
+    upstream: str | None
+    purchases: str
+    gone_at: datetime = _time(index=True)
+
+
 class NoteRow(SQLModel, table=True):
     """A record left out or a value not understood, as a cell's last whole answer has it."""
 
@@ -224,7 +309,9 @@ class SyncRow(SQLModel, table=True):
 
     __tablename__ = "syncs"
 
-    id: int | None = Field(default=None, sa_column=Column(Integer, primary_key=True))
+    id: int | None = Field(
+        default=None, sa_column=Column(BigInteger().with_variant(Integer, "sqlite"), primary_key=True)
+    )
     provider: str
     feed: str
     place: str
@@ -284,6 +371,9 @@ REGIONS, ZONES, MACHINES = table_of(RegionRow), table_of(ZoneRow), table_of(Mach
 OFFERED, PRICES, STOCKS = table_of(OfferedRow), table_of(PriceRow), table_of(StockRow)
 FACTS = (REGIONS, ZONES, MACHINES, OFFERED, PRICES, STOCKS)
 """The tables of facts."""
+SERIES, BEATS, PAST_MACHINES = table_of(SeriesRow), table_of(BeatRow), table_of(PastMachineRow)
+PRICE_LOG, STOCK_LOG = table_of(PriceLogRow), table_of(StockLogRow)
+LOGS = (PRICE_LOG, STOCK_LOG)
 NOTES = table_of(NoteRow)
 DRIFTS = table_of(DriftRow)
 SYNCS = table_of(SyncRow)

@@ -31,7 +31,7 @@ MAY_IMPORT = {
 OUTSIDE_THE_HOUSE = {"tests", "scripts", "bench"}
 """They may import everything, and nothing of the house imports them."""
 SDKS = {"boto3", "botocore", "tencentcloud", "httpx2", "moto", "requests"}
-HEAVY = {"boto3", "botocore", "tencentcloud", "httpx2", "sqlalchemy", "fastapi"}
+HEAVY = {"boto3", "botocore", "tencentcloud", "httpx2", "sqlalchemy", "fastapi", "numpy", "psycopg"}
 PROVIDER_ERRORS = {
     name for name, value in vars(base).items() if isinstance(value, type) and issubclass(value, base.ProviderError)
 }

@@ -6,6 +6,8 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from collectors.base import Throttled
 from commands.syncing import ALL_FAILED, ALL_WELL, SOME_FAILED, exit_status
 from scheduler.plan import Configured
@@ -17,6 +19,8 @@ from tests.support.feeds import Says, ScriptedFeed, Unreadable, always, configur
 from tests.support.filled import machine, sold
 from tests.support.tencent import ON_DEMAND, row
 from tests.support.wires import AwsSays, TencentSays, answering, aws, csv_row, tencent, tencent_error
+
+pytestmark = pytest.mark.both_databases
 
 T4X1 = "GN7.2XLARGE32"
 

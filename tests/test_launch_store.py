@@ -12,6 +12,8 @@ from store import launches
 from store.launches import Launch
 from tests.support.stored import MINUTE, T0, Cloud, machine, offered, opened, planned_cell, price, stock
 
+pytestmark = pytest.mark.both_databases
+
 BOTH = frozenset({Purchase.ON_DEMAND, Purchase.SPOT})
 
 

@@ -12,6 +12,8 @@ from catalog.launch_codes import CodeKind, code_kind
 from catalog.words import Purchase
 from tests.support.filled import Filled, Server, machine, price, served, sold, stock
 
+pytestmark = pytest.mark.both_databases
+
 REPORT = {
     "provider": "aws",
     "region": "us-east-1",

@@ -31,6 +31,8 @@ from tests.support.stored import (
     stock,
 )
 
+pytestmark = pytest.mark.both_databases
+
 FACT_TABLES = ("regions", "zones", "machines", "offered", "prices", "stocks")
 
 

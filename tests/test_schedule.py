@@ -11,12 +11,12 @@ from sqlalchemy import Engine, event
 
 from catalog.facts import Note, Region
 from store import planning, record, schedule
-from store.engine import open_engine
 from store.offers import revisions
 from store.planning import PlannedCell
 from store.record import Answer, Lease, LeaseLost, Result
 from store.status import provider_statuses
 from store.times import micros
+from tests.support.databases import engine_at
 from tests.support.stored import (
     LEASE,
     MINUTE,
@@ -33,6 +33,8 @@ from tests.support.stored import (
     stock,
 )
 
+pytestmark = pytest.mark.both_databases
+
 PATIENCE = timedelta(seconds=30)
 THREADS = 4
 
@@ -45,7 +47,7 @@ def in_threads(folder: Path, work: Callable[[Engine], list[Any]]) -> list[list[A
     """The same work in four threads at once, each with an engine of its own on one file."""
 
     def run(_: int) -> list[Any]:
-        engine = open_engine(f"sqlite:///{folder / 'gpufare.db'}")
+        engine = engine_at(folder)
         try:
             return work(engine)
         finally:
@@ -107,26 +109,29 @@ def test_a_place_that_changed_settings_leave_out_goes_with_all_that_was_said_of_
     polled.told(at(0), stock(region="r2"), machine(region="r2"), place="r2", notes=[Note("k", "v")])
     polled.failed(at(0), drift=("page", b"body"))
     plan(polled.engine, planned_cell("stock"), now=at(1), fingerprint="two")
-    assert [row["place"] for row in rows(polled.engine, "cells")] == ["r1"]
+    retired = cell(polled.engine, place="r2")
+    assert (retired["planned"], retired["seen_at"], retired["status"], retired["digest"]) == (False, None, "new", "")
     assert [row["region"] for row in rows(polled.engine, "stocks")] == ["r1"]
     assert (rows(polled.engine, "machines"), rows(polled.engine, "notes")) == ([], [])
     assert len(rows(polled.engine, "drifts")) == 1
 
 
-def test_a_cell_never_has_the_id_of_one_that_went_before(tmp_path: Path) -> None:
+def test_a_place_that_comes_back_goes_on_as_the_cell_that_it_was_and_asks_at_once(tmp_path: Path) -> None:
     engine = opened(tmp_path)
     plan(engine, planned_cell("stock"), planned_cell("stock", place="r2"))
-    gone = cell(engine, place="r2")["id"]
+    before = cell(engine, place="r2")
     plan(engine, planned_cell("stock"), fingerprint="two")
-    plan(engine, planned_cell("stock"), planned_cell("stock", place="r3"), fingerprint="two")
-    assert cell(engine, place="r3")["id"] > gone
+    plan(engine, planned_cell("stock"), planned_cell("stock", place="r2"), fingerprint="two")
+    after = cell(engine, place="r2")
+    assert (after["id"], after["planned"], after["due_at"]) == (before["id"], True, T0)
+    assert after["revision"] > before["revision"]
 
 
 def test_the_cells_of_another_provider_are_left_alone(tmp_path: Path) -> None:
     engine = opened(tmp_path)
     plan(engine, planned_cell("stock"))
     plan(engine, planned_cell("stock", provider="other"), name="other")
-    assert [row["planned"] for row in rows(engine, "cells")] == [1, 1]
+    assert [row["planned"] for row in rows(engine, "cells")] == [True, True]
 
 
 def test_what_a_cell_is_planned_with_follows_the_settings(tmp_path: Path) -> None:

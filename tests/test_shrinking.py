@@ -18,6 +18,8 @@ from tests.support.stored import (
     stock,
 )
 
+pytestmark = pytest.mark.both_databases
+
 
 def at(minutes: int) -> datetime:
     return T0 + minutes * MINUTE

@@ -18,6 +18,8 @@ from store.snapshot import load_bundled
 from store.tables import FLAGS, PRICES
 from tests.support.stored import LEASE, T0, opened, plan, planned_cell, rows
 
+pytestmark = pytest.mark.both_databases
+
 AWS = ("aws", "us-east-1")
 
 

@@ -4,6 +4,7 @@ from datetime import datetime
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
@@ -22,6 +23,8 @@ from tests.support.stored import (
     price,
     stock,
 )
+
+pytestmark = pytest.mark.both_databases
 
 
 def at(minutes: int) -> datetime:

@@ -11,8 +11,8 @@ import pytest
 from catalog.facts import Fact, Region, Zone
 from catalog.words import Evidence, Hosting, Level, Purchase
 from store import planning, record, schedule, snapshot
-from store.engine import open_engine
 from store.offers import load, revisions, shelves_of
+from tests.support.databases import engine_at
 from tests.support.stored import (
     LEASE,
     MINUTE,
@@ -28,6 +28,8 @@ from tests.support.stored import (
     price,
     stock,
 )
+
+pytestmark = pytest.mark.both_databases
 
 
 def at(minutes: int) -> datetime:
@@ -269,7 +271,7 @@ def test_readers_and_writers_at_once_see_whole_answers_and_no_lock_error(tmp_pat
     done = threading.Event()
 
     def read() -> None:
-        engine = open_engine(f"sqlite:///{tmp_path / 'gpufare.db'}")
+        engine = engine_at(tmp_path)
         try:
             while not done.is_set():
                 found = load(engine, ("cloud", "r1"))
@@ -279,7 +281,7 @@ def test_readers_and_writers_at_once_see_whole_answers_and_no_lock_error(tmp_pat
             engine.dispose()
 
     def reserve() -> None:
-        engine = open_engine(f"sqlite:///{tmp_path / 'gpufare.db'}")
+        engine = engine_at(tmp_path)
         try:
             while not done.is_set():
                 schedule.reserve(engine, "key", 1000, T0, timedelta(days=1))

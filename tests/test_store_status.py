@@ -21,6 +21,8 @@ from tests.support.stored import (
     stock,
 )
 
+pytestmark = pytest.mark.both_databases
+
 PLACES = ("CZ", "DE", "FR", "SE")
 
 

@@ -24,7 +24,8 @@ from collectors.registry import PROVIDERS, provider
 from scheduler.plan import Configured, plan
 from scheduler.poll import Polls
 from scheduler.sync import Synced, sync
-from store.engine import migrate, open_engine
+from store.engine import migrate
+from tests.support.databases import engine_at
 from tests.support.feeds import AT_ONCE, HandClock, ScriptedFeed, always, configured, says
 
 START = datetime(2026, 11, 30, 12, 0, tzinfo=UTC)
@@ -159,7 +160,7 @@ class Gpufare:
 @contextmanager
 def gpufare(folder: Path, *providers: Configured, rates: Rates | None = None, **config: Any) -> Iterator[Gpufare]:
     """It, over a new database in the folder, or over the one that is there; `config` changes the server's settings."""
-    engine = open_engine(f"sqlite:///{folder / 'gpufare.db'}")
+    engine = engine_at(folder)
     migrate(engine)
     whole = Gpufare(engine, HandClock(config.pop("now", START)), providers, rates or ecb_rates())
     app = create_app(engine, replace(whole.config, **config))

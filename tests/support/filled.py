@@ -18,11 +18,12 @@ from catalog.facts import Fact, Machine, Note, Price, Stock
 from catalog.fx import ecb_rates
 from catalog.money import price_nanos
 from catalog.words import Evidence, Level, Purchase
-from store.engine import migrate, open_engine
+from store.engine import migrate
 from store.planning import PlannedCell, PlannedProvider, plan
 from store.record import Answer, Lease, Result, failed, record
 from store.schedule import claim, make_due
 from store.tables import CELLS
+from tests.support.databases import engine_at
 
 START = datetime(2026, 11, 30, 8, 0, tzinfo=UTC)
 LOCAL = "http://127.0.0.1:8000"
@@ -32,7 +33,7 @@ class Filled:
     """A database with its providers. `now` is the time that polls, board and server go by."""
 
     def __init__(self, folder: Path) -> None:
-        self.engine: Engine = open_engine(f"sqlite:///{folder / 'gpufare.db'}")
+        self.engine: Engine = engine_at(folder)
         migrate(self.engine)
         self.now = START
 

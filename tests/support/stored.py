@@ -7,16 +7,18 @@ from pathlib import Path
 from typing import Any
 
 from sqlalchemy import Engine, select
+from sqlmodel import SQLModel
 
 from catalog.facts import Fact, Machine, Note, Offered, Price, Stock
 from catalog.offers import Offer
 from catalog.words import Evidence, Level, Purchase
 from store import planning, record, schedule
-from store.engine import migrate, open_engine, reading
+from store.engine import migrate, reading
 from store.offers import load
 from store.planning import PlannedCell, PlannedProvider
 from store.record import Answer, Lease, Result
 from store.tables import CELLS
+from tests.support.databases import engine_at
 
 T0 = datetime(2026, 11, 30, 12, 0, tzinfo=UTC)
 MINUTE = timedelta(minutes=1)
@@ -27,7 +29,7 @@ NANO = 1_000_000_000
 
 def opened(folder: Path) -> Engine:
     """A new database, or the one that is in the folder."""
-    engine = open_engine(f"sqlite:///{folder / 'gpufare.db'}")
+    engine = engine_at(folder)
     migrate(engine)
     return engine
 
@@ -65,9 +67,11 @@ def cell(engine: Engine, feed: str = "stock", place: str = REGION, part: str = "
 
 
 def rows(engine: Engine, table: str, columns: str = "*") -> list[dict[str, Any]]:
-    """A table as it stands in the file: times are microseconds."""
+    """A table as the database keeps it, in the order of its key: times are microseconds, flags 0 and 1."""
+    keys = [column.name for column in SQLModel.metadata.tables[table].primary_key] if table != "alembic_version" else []
+    order = f" ORDER BY {', '.join(keys)}" if keys else ""
     with reading(engine) as connection:
-        found = connection.exec_driver_sql(f"SELECT {columns} FROM {table} ORDER BY rowid")  # noqa: S608 - test tables
+        found = connection.exec_driver_sql(f"SELECT {columns} FROM {table}{order}")  # noqa: S608 - test tables
         return [dict(row) for row in found.mappings()]
 
 

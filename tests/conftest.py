@@ -1,0 +1,24 @@
+"""Which database a test runs on."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.support import databases
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    if metafunc.definition.get_closest_marker("both_databases"):
+        metafunc.fixturenames.insert(0, "database")  # before any fixture that opens one
+        metafunc.parametrize("database", ["sqlite", "postgresql"], indirect=True)
+
+
+@pytest.fixture
+def database(request: pytest.FixtureRequest) -> Iterator[str]:
+    """The kind of database that `tests.support.databases.address` gives."""
+    with databases.running_on(request.param):
+        yield request.param
+
+
+def pytest_sessionfinish() -> None:
+    databases.drop()
