@@ -158,6 +158,15 @@ def _without_settings(environ: Mapping[str, str]) -> dict[str, str]:
     }
 
 
+NICENESS = 5
+
+
+def give_way() -> None:
+    """Leave the processor to others that want it, where the platform has a way: answers go before polls."""
+    if hasattr(os, "nice"):
+        os.nice(NICENESS)
+
+
 def end_with_parent() -> None:
     """End this process when standard input closes, since whoever started us is gone: politely, then at once."""
     threading.Thread(target=_end_at_eof, daemon=True).start()

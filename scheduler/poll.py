@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from itertools import count
 from traceback import format_exception
 
 import stamina
@@ -28,19 +29,24 @@ from collectors.base import (
     Unchanged,
     before_each_call,
 )
+from scheduler.outages import patiently
 from scheduler.scrub import Scrubber
 from store import record, schedule
-from store.record import Answer, Lease, Result
-from store.times import utc_now
+from store.clock import Clock
+from store.record import Answer, Lease, LeaseLost, Result
 
-LEASE = timedelta(minutes=10)
-"""Longer than a poll may take, so that a lease runs out only when its worker died."""
+LEASE = timedelta(minutes=1)
+"""How long the cells of a worker that died wait for another; one that lives renews them."""
+RENEW_EVERY = timedelta(seconds=15)
+"""So often that a lease outlasts three renewals that failed."""
 LONGEST_POLL = timedelta(minutes=8)
-"""Longer than the slowest whole answer (a price list of 70 MB) and its retries; the rest of the lease is for the last
-call's own timeout and for recording.
+"""Longer than the slowest whole answer (a price list of 70 MB) and its retries."""
+LONGEST_LEASE = LONGEST_POLL + timedelta(minutes=2)
+"""For how long after its poll began a cell is kept: the last call's own timeout and the recording come on top of it."""
+LIMIT_PATIENCE = timedelta(seconds=10)
+"""How long the first call of a poll waits for a slot under a rate limit before other cells go first: while all threads
+wait for a slow limit, nothing is polled under the others of their provider.
 """
-LIMIT_PATIENCE = timedelta(seconds=30)
-"""How long the first call of a poll waits for a slot under a rate limit before other cells go first."""
 THROTTLED_PAUSE = timedelta(minutes=1)
 """The pause where a provider throttles without saying for how long: the window that most of them count in."""
 NOT_SERVED_PAUSE = timedelta(days=1)
@@ -62,14 +68,18 @@ class Patience:
     first_pause: timedelta = timedelta(seconds=1)
     longest_pause: timedelta = timedelta(seconds=10)
     budget: timedelta = timedelta(minutes=2)
+    database: timedelta = timedelta(seconds=45)
+    """How long what a poll has to write waits for a database that does not answer: one that is started anew is back
+    within seconds, and less than a lease.
+    """
 
 
 @dataclass(frozen=True, slots=True)
 class Polls:
-    """What a poll needs beside its cell. `clock` and `sleep` are the machine's, except in tests."""
+    """What a poll needs beside its cell. `clock` is the database's (`store.clock.clock_of`), except in tests."""
 
     engine: Engine
-    clock: Callable[[], datetime] = utc_now
+    clock: Clock
     sleep: Callable[[float], None] = time.sleep
     patience: Patience = field(default_factory=Patience)
 
@@ -99,14 +109,19 @@ class _Slots:
         """Wait for the next slot. Raises LimitBusyError where the first is far, and TooSlow where a later one is after
         the poll's end: to give the cell back then would throw away what is in, and need its slots again.
         """
-        now = self._polls.clock()
-        patience = self._ends_at - now if self._called else LIMIT_PATIENCE
-        slot = schedule.reserve(self._polls.engine, self._limit.key, self._limit.per_second, now, patience)
+        now, patience, slot = patiently(self._reserve, self._polls.patience.database)
         if slot - now > patience:
             raise _too_slow() if self._called else LimitBusyError(slot)
         self._called = True
         if slot > now:
             self._polls.sleep((slot - now).total_seconds())
+
+    def _reserve(self) -> tuple[datetime, timedelta, datetime]:
+        """The time, how long this call may wait, and its slot."""
+        now = self._polls.clock()
+        patience = self._ends_at - now if self._called else LIMIT_PATIENCE
+        slot = schedule.reserve(self._polls.engine, self._limit.key, self._limit.per_second, now, patience)
+        return now, patience, slot
 
     @property
     def over(self) -> bool:
@@ -128,13 +143,16 @@ def poll(polls: Polls, feed: Feed, lease: Lease, scrub: Scrubber) -> Result:
     try:
         answer = _ask_patiently(polls, feed, lease, slots, scrub)
     except Unchanged:
-        return record.unchanged(polls.engine, lease, polls.clock(), _next_due(lease))
+        now, due_at = polls.clock(), _next_due(lease)
+        return _commit(polls, lease, lambda: record.unchanged(polls.engine, lease, now, due_at))
     except LimitBusyError as busy:
-        schedule.release(polls.engine, lease, busy.slot)
+        slot = busy.slot
+        patiently(lambda: schedule.release(polls.engine, lease, slot), polls.patience.database)
         return Result("waiting", error=str(busy))
     except ProviderError as error:
         return _failed(polls, feed, lease, error, scrub)
-    result = record.record(polls.engine, lease, scrub.answer(answer), polls.clock(), _next_due(lease))
+    told, now, due_at = scrub.answer(answer), polls.clock(), _next_due(lease)
+    result = _commit(polls, lease, lambda: record.record(polls.engine, lease, told, now, due_at))
     log.info("polled", **_names(lease), status=result.status, facts=result.facts, notes=result.notes)
     return result
 
@@ -142,8 +160,36 @@ def poll(polls: Polls, feed: Feed, lease: Lease, scrub: Scrubber) -> Result:
 def broken(polls: Polls, lease: Lease, error: BaseException, scrub: Scrubber) -> Result:
     """Commit that a poll ended in a fault of our own: shown like any failure, with nothing that is known changed."""
     log.error("poll broke", **_names(lease), exception=scrub.lines("".join(format_exception(error))))
+    now, result = polls.clock(), fault(error, scrub)
+    return _commit(polls, lease, lambda: record.failed(polls.engine, lease, result, now, now + lease.every))
+
+
+def renew(polls: Polls, leases: Iterable[Lease]) -> None:
+    """Keep the cells of polls under way for another lease, unless they have been under way for too long."""
     now = polls.clock()
-    return record.failed(polls.engine, lease, fault(error, scrub), now, now + lease.every)
+    schedule.renew(
+        polls.engine, [lease for lease in leases if now + LEASE <= lease.started_at + LONGEST_LEASE], now + LEASE
+    )
+
+
+def _commit(polls: Polls, lease: Lease, write: Callable[[], Result]) -> Result:
+    """Record what came of a poll, once. A database that does not answer is waited for, while the cell is ours.
+
+    Where the connection was lost in a commit, nobody knows whether that was done. The token does: what recorded the
+    poll took it away, so that to record it again raises LeaseLost.
+    """
+    tries = count(1)
+
+    def once() -> Result:
+        first = next(tries) == 1
+        try:
+            return write()
+        except LeaseLost:
+            if not first:
+                log.info("recorded before the connection was lost, or taken by another worker since", **_names(lease))
+            raise
+
+    return patiently(once, polls.patience.database)
 
 
 def fault(error: BaseException, scrub: Scrubber) -> Result:
@@ -247,13 +293,19 @@ def _failed(polls: Polls, feed: Feed, lease: Lease, error: ProviderError, scrub:
     status = "off" if isinstance(error, (NotConfigured, NotServed)) else "failed"
     due_at = now + _pause(error, lease)
     # First, since it raises where the cell is no longer ours: what old settings met with pauses nothing under new ones.
-    result = record.failed(polls.engine, lease, Result(status, error=said), now, due_at, _drift(error, scrub))
+    met, drift = Result(status, error=said), _drift(error, scrub)
+    result = _commit(polls, lease, lambda: record.failed(polls.engine, lease, met, now, due_at, drift))
+    paused = patiently(lambda: _pause_others(polls, feed, lease, error, now), polls.patience.database)
+    _log_failure(lease, error, said, paused=paused)
+    return result
+
+
+def _pause_others(polls: Polls, feed: Feed, lease: Lease, error: ProviderError, now: datetime) -> bool:
+    """Pause what an error is about beside its cell; returns whether that is the whole provider, from now on."""
     if isinstance(error, Throttled):
         limit = feed.limit(_cell(lease))
         schedule.pause_limit(polls.engine, limit.pause_key or limit.key, _pause(error, lease), now)
-    paused = isinstance(error, AuthFailed) and schedule.pause_provider(polls.engine, lease.provider, said)
-    _log_failure(lease, error, said, paused=paused)
-    return result
+    return isinstance(error, AuthFailed) and schedule.pause_provider(polls.engine, lease.provider, str(error))
 
 
 def _drift(error: ProviderError, scrub: Scrubber) -> tuple[str, bytes] | None:

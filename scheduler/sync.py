@@ -7,10 +7,12 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from scheduler import plan
+from scheduler.crew import submit
 from scheduler.plan import Configured
-from scheduler.poll import LEASE, Polls, fault
-from scheduler.worker import POLLS_AT_ONCE, submit
+from scheduler.poll import LEASE, RENEW_EVERY, Polls, fault, renew
+from scheduler.worker import POLLS_AT_ONCE
 from store import planning, schedule, status
+from store.clock import read_again
 from store.record import Lease, LeaseLost, Result
 from store.schedule import CellNow
 
@@ -98,6 +100,7 @@ class _Pass:
         self._feeds = {one.name: one.feeds() for one in providers}
         self._left = set(ids)
         self._began = began
+        self._renewed_at = began
         self._running: dict[Future[Result], Lease] = {}
         self._patience_ends = began + OTHERS_PATIENCE
 
@@ -105,12 +108,19 @@ class _Pass:
         rows: list[Synced] = []
         with ThreadPoolExecutor(POLLS_AT_ONCE * max(1, len(self._providers))) as pool:
             while self._left:
+                self._renew()
                 self._start(pool)
                 ended = self._ended() if self._running else self._wait_for_others()
                 for row in ended:
                     on_end(row)
                 rows += ended
         return rows
+
+    def _renew(self) -> None:
+        if abs(self._polls.clock() - self._renewed_at) >= RENEW_EVERY:
+            read_again(self._polls.clock)
+            renew(self._polls, self._running.values())
+            self._renewed_at = self._polls.clock()
 
     def _start(self, pool: ThreadPoolExecutor) -> None:
         running = Counter(lease.provider for lease in self._running.values())
@@ -178,7 +188,7 @@ def _waited_for(cell: CellNow, now: datetime) -> str:
     """What keeps a cell from being polled, and until when."""
     if cell.lease_until is not None and cell.lease_until > now:
         ends = f"{cell.lease_until:%H:%M:%S} UTC"
-        return f"the lease of another worker, perhaps of one that was killed, which ends at {ends} at the latest"
+        return f"another worker, which polls it; if that was killed, its lease ends at {ends}"
     if cell.paused_until is not None and cell.paused_until > now:
         return f"the pause that its provider asked for, until {cell.paused_until:%H:%M:%S} UTC"
     return f"its rate limit, under which the next call may go out at {cell.due_at:%H:%M:%S} UTC"

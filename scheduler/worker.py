@@ -1,11 +1,14 @@
-"""A worker: every second it claims what is due and polls it, a small pool of threads for each provider.
+"""A worker: every second it sees what is due, and polls it with a small crew of threads for each provider.
 
 The schedule is in the database, so any number of workers may run; APScheduler only ticks.
 """
 
-from collections.abc import Iterable, Mapping
-from concurrent.futures import Future, ThreadPoolExecutor, wait
+import logging
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass
 from datetime import datetime, timedelta
+from pathlib import Path
 from threading import Event
 
 import structlog
@@ -13,41 +16,52 @@ from apscheduler.schedulers.background import BackgroundScheduler
 from sqlalchemy import Engine
 from sqlalchemy.exc import SQLAlchemyError
 
-from collectors.base import Feed
 from scheduler import plan
+from scheduler.crew import Crew
+from scheduler.outages import Reach, tell
 from scheduler.plan import Configured
-from scheduler.poll import LEASE, Polls, broken, poll
-from store import launches, schedule
-from store.record import Lease, LeaseLost, Result
+from scheduler.poll import RENEW_EVERY, Polls, renew
+from store import launches, partitions, retention, schedule
+from store.clock import read_again
+from store.record import Lease
+from store.times import utc_now
 
 TICK = timedelta(seconds=1)
 PLAN_EVERY = timedelta(minutes=1)
 POLLS_AT_ONCE = 4
-"""Of each provider, so that one that hangs delays no other."""
+"""Of each provider."""
 STOP_PATIENCE = timedelta(seconds=2)
 """How long polls under way may take to end once the worker is told to stop. `serve` waits 3 s for all of it."""
 
 log = structlog.get_logger()
 
 
+@dataclass(frozen=True, slots=True)
+class Keep:
+    """How long past polls and launches are kept, and the history of prices and stock."""
+
+    syncs: timedelta = timedelta(days=7)
+    history: timedelta = timedelta(days=400)
+
+
 class Worker:
-    """Polls what is due until `stop` is called."""
+    """Polls what is due until `stop` is called. Each tick that reached the database touches `alive_file`."""
 
     def __init__(
         self,
         polls: Polls,
         configured: Iterable[Configured],
-        keep_syncs: timedelta = timedelta(days=7),
+        keep: Keep = Keep(),
         at_once: int = POLLS_AT_ONCE,
+        alive_file: Path | None = None,
     ) -> None:
         self._polls = polls
-        self._configured = {one.name: one for one in configured}
-        self._feeds = {name: one.feeds() for name, one in self._configured.items()}
-        self._pools = {name: ThreadPoolExecutor(at_once, name) for name in self._configured}
-        self._running: dict[str, dict[Future[Result], Lease]] = {name: {} for name in self._configured}
+        self._configured = list(configured)
+        self._reach = Reach()
+        self._crews = {one.name: Crew(polls, one, at_once, self._reach) for one in self._configured}
         self._planned_at: datetime | None = None
-        self._keep_syncs = keep_syncs
-        self._at_once = at_once
+        self._keep = keep
+        self._alive_file = alive_file
         self._stopped = Event()
 
     @property
@@ -59,110 +73,101 @@ class Worker:
 
         What is left is given back, and whatever still comes of it is not recorded; its threads may outlast this call.
         """
-        ticker = BackgroundScheduler()
-        ticker.add_job(
-            self._tick_safely,
-            "interval",
-            seconds=TICK.total_seconds(),
-            misfire_grace_time=None,
-            coalesce=True,
-            max_instances=1,
-            next_run_time=self._polls.clock(),
-        )
+        ticker = _ticker()
+        # Apart from the ticks, since planning may have to wait for other workers.
+        for job, every in ((self._tick_safely, TICK), (self._renew_safely, RENEW_EVERY)):
+            ticker.add_job(job, "interval", seconds=every.total_seconds(), next_run_time=utc_now())
         ticker.start()
-        self._stopped.wait()
+        while not self._stopped.wait(TICK.total_seconds()):
+            _go_on(ticker)
+        deadline = time.monotonic() + STOP_PATIENCE.total_seconds()
+        for crew in self._crews.values():
+            crew.close()
         ticker.shutdown(wait=True)
-        for pool in self._pools.values():
-            pool.shutdown(wait=False, cancel_futures=True)
-        polled = [item for running in self._running.values() for item in running.items()]
-        under_way = {future: lease for future, lease in polled if not future.done()}
-        left = wait(under_way, STOP_PATIENCE.total_seconds()).not_done
-        self._give_back([under_way[future] for future in left])
+        self._give_back([lease for crew in self._crews.values() for lease in crew.left(deadline)])
 
     def _give_back(self, leases: Iterable[Lease]) -> None:
         """Make cells due at once, so that another worker need not wait for their leases to run out."""
         try:
             for lease in leases:
                 schedule.release(self._engine, lease, self._polls.clock())
-        except SQLAlchemyError:
-            log.exception("the database did not answer; cells are due again when their leases end")
+        except SQLAlchemyError as error:
+            tell("the database did not answer; cells are due again when their leases end", error)
 
     def stop(self) -> None:
         """Ask `run` to return. Safe in a signal handler."""
         self._stopped.set()
 
+    def under_way(self) -> list[Lease]:
+        """The cells that are being polled."""
+        return [lease for crew in self._crews.values() for lease in crew.under_way()]
+
+    def renew(self) -> None:
+        """Keep the cells that are being polled."""
+        renew(self._polls, self.under_way())
+
+    def _renew_safely(self) -> None:
+        try:
+            self.renew()
+        except SQLAlchemyError as error:
+            self._reach.lost(error)
+
     def _tick_safely(self) -> None:
         try:
             self.tick()
         except SQLAlchemyError as error:
-            log.exception("the database did not answer; trying again", error=type(error).__name__)
+            self._reach.lost(error)
+        else:
+            self._reach.back()
+            self._show_alive()
 
     def tick(self) -> None:
-        """Plan where that is due, then start polls for what is due and has a free thread."""
+        """Plan where that is due, then start polls for what is due and has an idle thread."""
+        read_again(self._polls.clock)
         now = self._polls.clock()
         if self._planned_at is None or abs(now - self._planned_at) >= PLAN_EVERY:
             self._plan(now)
+            self._keep_house(now)
         for name in schedule.providers_due(self._engine, now):
-            if name in self._pools:
-                self._start(name, self._polls.clock())
+            if name in self._crews:
+                self._crews[name].fill()
 
     def _plan(self, now: datetime) -> None:
         if self._planned_at is None:
-            plan.plan(self._engine, self._configured.values(), now)
+            plan.plan(self._engine, self._configured, now)
         else:  # another process may poll other providers: to switch them off each time would undo its plan
-            for one in self._configured.values():
+            for one in self._configured:
                 plan.plan_one(self._engine, one, now)
-        schedule.prune_syncs(self._engine, now - self._keep_syncs)
-        launches.prune(self._engine, now - self._keep_syncs)
         self._planned_at = now
 
-    def _start(self, name: str, now: datetime) -> None:
-        running = self._running[name]
-        for future in [one for one in running if one.done()]:
-            del running[future]
-        free = self._at_once - len(running)
-        if free <= 0:
+    def _keep_house(self, now: datetime) -> None:
+        """Make room for what comes, and forget what is older than the settings keep. What fails here is tried again
+        when it is next planned, so that polls go on meanwhile.
+        """
+        partitions.prepare(self._engine, now)
+        schedule.prune_syncs(self._engine, now - self._keep.syncs)
+        launches.prune(self._engine, now - self._keep.syncs)
+        retention.prune(self._engine, now - self._keep.history)
+
+    def _show_alive(self) -> None:
+        if self._alive_file is None:
             return
-        for lease in schedule.claim(self._engine, now, LEASE, free, provider=name):
-            future = submit(self._pools[name], self._polls, self._configured[name], self._feeds[name], lease)
-            running[future] = lease
+        try:
+            self._alive_file.touch()
+        except OSError:
+            log.exception("the alive file cannot be written, and grows old", file=str(self._alive_file))
+            self._alive_file = None
 
 
-def submit(
-    pool: ThreadPoolExecutor, polls: Polls, one: Configured, feeds: Mapping[str, Feed], lease: Lease
-) -> Future[Result]:
-    """Poll a claimed cell in a pool. A fault of our own is recorded as the poll's failure, and ends nothing else."""
-    future = pool.submit(poll_and_plan, polls, one, feeds, lease)
-    future.add_done_callback(lambda done: _ended(polls, one, lease, done))
-    return future
+def _ticker() -> BackgroundScheduler:
+    # It would warn each second while one tick waits for the database.
+    logging.getLogger("apscheduler.scheduler").setLevel(logging.ERROR)
+    return BackgroundScheduler(job_defaults={"misfire_grace_time": None, "coalesce": True, "max_instances": 1})
 
 
-def poll_and_plan(polls: Polls, one: Configured, feeds: Mapping[str, Feed], lease: Lease) -> Result:
-    """Poll a claimed cell; what a `places` answer names is planned at once."""
-    feed = feeds.get(lease.feed)
-    if feed is None:
-        schedule.release(polls.engine, lease, polls.clock() + lease.every)
-        return Result("off")
-    result = poll(polls, feed, lease, one.scrubber())
-    if lease.feed == "places" and result.status in ("ok", "partial"):
-        plan.plan_one(polls.engine, one, polls.clock())
-    return result
-
-
-def _ended(polls: Polls, one: Configured, lease: Lease, done: Future[Result]) -> None:
-    error = None if done.cancelled() else done.exception()
-    try:
-        if done.cancelled():
-            schedule.release(polls.engine, lease, polls.clock())
-        elif isinstance(error, LeaseLost):
-            _lost(error)
-        elif error is not None:
-            broken(polls, lease, error, one.scrubber())
-    except LeaseLost as lost:
-        _lost(lost)
-    except SQLAlchemyError:
-        log.exception("the database did not answer; the cell is due again when its lease ends", cell=lease.cell_id)
-
-
-def _lost(error: LeaseLost) -> None:
-    log.info("not recorded: another worker has the cell by now, or its settings changed", cell=str(error))
+def _go_on(ticker: BackgroundScheduler) -> None:
+    """APScheduler goes by this machine's clock: set back by an hour, it would not tick for an hour."""
+    now = utc_now()
+    for job in ticker.get_jobs():
+        if job.next_run_time > now + 2 * job.trigger.interval:
+            job.modify(next_run_time=now)

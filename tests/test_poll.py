@@ -9,10 +9,12 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+import psycopg
 import pytest
 import stamina.instrumentation
 import structlog
-from sqlalchemy import Engine, select
+from sqlalchemy import Engine, inspect, select
+from sqlalchemy.exc import OperationalError
 
 from catalog.facts import Fact, Note
 from catalog.words import Level
@@ -31,19 +33,21 @@ from scheduler.plan import Configured, plan
 from scheduler.poll import (
     LEASE,
     LIMIT_PATIENCE,
+    LONGEST_LEASE,
     LONGEST_POLL,
     NOT_SERVED_PAUSE,
     THROTTLED_PAUSE,
     Patience,
     Polls,
+    _commit,
     broken,
     poll,
     try_out,
 )
 from scheduler.scrub import Scrubber
-from store import schedule
+from store import record, schedule
 from store.engine import reading
-from store.record import Lease, LeaseLost, Result
+from store.record import Answer, Lease, LeaseLost, Result
 from store.tables import CELLS, DRIFTS, PROVIDERS
 from tests.support.feeds import (
     AT_ONCE,
@@ -61,6 +65,8 @@ from tests.support.feeds import (
     says,
 )
 from tests.support.stored import MINUTE, T0, machine, opened, price, rows, stock
+
+pytestmark = pytest.mark.both_databases
 
 NO_SECRETS = Scrubber({})
 Logs = list[Mapping[str, Any]]
@@ -427,10 +433,7 @@ def echoing(folder: Path, *answers: Says | Unreadable) -> Bench:
 
 def everything(one: Bench) -> str:
     """All that is kept, pages included."""
-    with reading(one.engine) as connection:
-        tables = connection.exec_driver_sql("SELECT name FROM sqlite_master WHERE type = 'table'").scalars().all()
-    assert len(tables) > 10
-    return repr([rows(one.engine, table) for table in tables])
+    return repr([rows(one.engine, table) for table in inspect(one.engine).get_table_names()])
 
 
 def test_no_credential_that_a_provider_echoes_is_logged_or_kept(tmp_path: Path, logs: Logs) -> None:
@@ -496,8 +499,8 @@ def test_a_poll_that_went_on_for_too_long_fails_before_its_lease_ends(tmp_path: 
     feed.clock = a_minute_later
     (result,) = one.poll_due()
     assert (result.status, result.error) == ("failed", "no whole answer within 8 minutes")
-    assert clock.now < T0 + LEASE
-    assert LONGEST_POLL + MINUTE < LEASE
+    assert clock.now < T0 + LONGEST_LEASE
+    assert LONGEST_POLL + MINUTE < LONGEST_LEASE
     assert known(one.engine)["machines"] == []
 
 
@@ -516,6 +519,23 @@ def test_what_another_worker_fetched_meanwhile_stands(tmp_path: Path) -> None:
         one.poll(old)
     assert [row["level"] for row in rows(one.engine, "stocks")] == ["in_stock"]
     assert len(rows(one.engine, "syncs")) == 1
+
+
+def test_a_commit_that_nobody_heard_of_records_once(tmp_path: Path, logs: Logs) -> None:
+    """The connection is lost after the commit and before its acknowledgement."""
+    one = bench(tmp_path, cloud(always(WHOLE)))
+    (lease,) = one.claim()
+
+    def unheard() -> Result:
+        record.record(one.engine, lease, Answer([stock()]), T0, T0 + MINUTE)
+        lost = OperationalError("COMMIT", {}, psycopg.OperationalError("server closed the connection unexpectedly"))
+        raise lost
+
+    with pytest.raises(LeaseLost):
+        _commit(one.polls, lease, unheard)
+    assert len(rows(one.engine, "syncs")) == 1
+    told = [entry["event"] for entry in logs if entry["log_level"] == "info"]
+    assert told == ["recorded before the connection was lost, or taken by another worker since"]
 
 
 def test_what_was_fetched_under_old_settings_is_not_recorded(tmp_path: Path) -> None:

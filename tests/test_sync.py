@@ -31,6 +31,9 @@ from tests.support.feeds import (
     says,
 )
 from tests.support.stored import MINUTE, T0, machine, opened, rows, stock
+from tests.test_worker import until
+
+pytestmark = pytest.mark.both_databases
 
 
 class Busy(HandClock):
@@ -242,11 +245,12 @@ def test_after_a_clock_was_set_back_by_days_a_pass_polls_everything_and_its_time
 
 
 def claimed_elsewhere(one: Pass, *providers: Configured) -> Lease:
-    """A cell that failed an hour ago, and that another worker has had since a minute ago."""
+    """A cell that failed an hour ago, and that another worker has had since a minute ago and renewed by now."""
     plan(one.engine, providers, T0 - 60 * MINUTE)
     (failed,) = schedule.claim(one.engine, T0 - 60 * MINUTE, LEASE, 1)
     record.failed(one.engine, failed, Result("failed", error="long ago"), T0 - 59 * MINUTE, T0 - MINUTE)
     (lease,) = schedule.claim(one.engine, T0 - MINUTE, LEASE, 1)
+    schedule.renew(one.engine, [lease], T0 + LEASE)
     return lease
 
 
@@ -285,9 +289,28 @@ def test_a_cell_that_another_worker_never_ends_is_given_up(one: Pass) -> None:
     assert found["other", "stock", "r1"].status == "ok"
     given_up = found["cloud", "stock", "r1"]
     assert given_up.status == "failed"
-    said = "the lease of another worker, perhaps of one that was killed, which ends at 12:09:00 UTC at the latest"
+    said = "another worker, which polls it; if that was killed, its lease ends at 12:01:00 UTC"
     assert said in (given_up.error or ""), "what it said long ago is not what became of it now"
     assert held.asked == []
+
+
+def test_a_pass_renews_the_leases_of_its_polls(one: Pass) -> None:
+    def later(cell: Cell) -> None:
+        if cell.place == "slow":
+            one.clock.now += LEASE / 2
+            until(lambda: _lease_until(one, "slow") == one.clock.now + LEASE)
+
+    feed = ScriptedFeed(script=whole, places=("slow",), before=later)
+    assert set(one.statuses(configured(feed)).values()) == {"ok"}
+    assert one.clock.now == T0 + LEASE / 2
+
+
+def _lease_until(one: Pass, place: str) -> datetime | None:
+    with reading(one.engine) as connection:
+        found: datetime | None = connection.execute(
+            select(CELLS.c.lease_until).where(CELLS.c.place == place)
+        ).scalar_one()
+    return found
 
 
 def test_refused_credentials_end_the_pass_of_that_provider_at_once(one: Pass) -> None:

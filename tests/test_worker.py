@@ -6,23 +6,30 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from datetime import datetime, timedelta
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+import psycopg
 import pytest
 import structlog
+from psycopg.errors import AdminShutdown, DeadlockDetected, LockNotAvailable, SerializationFailure
 from sqlalchemy import Engine, select
+from sqlalchemy.exc import DBAPIError, ProgrammingError
 
 from catalog.facts import Region
 from collectors.base import Cell, Unavailable
 from commands.serving import CHILD_PATIENCE_S
+from scheduler.crew import poll_and_plan, submit
+from scheduler.outages import patiently
 from scheduler.plan import Configured, plan
-from scheduler.poll import LEASE, Polls
-from scheduler.worker import POLLS_AT_ONCE, STOP_PATIENCE, Worker, poll_and_plan, submit
+from scheduler.poll import LEASE, LONGEST_LEASE, RENEW_EVERY, Polls
+from scheduler.worker import POLLS_AT_ONCE, STOP_PATIENCE, Worker, _go_on, _ticker
 from store import schedule
-from store.engine import open_engine, reading, writing
+from store.clock import clock_of
+from store.engine import reading, writing
 from store.status import provider_statuses
 from store.tables import CELLS, SYNCS
 from store.times import utc_now
@@ -39,6 +46,8 @@ from tests.support.feeds import (
     says,
 )
 from tests.support.stored import MINUTE, T0, machine, opened, rows, stock
+
+pytestmark = pytest.mark.both_databases
 
 WHOLE = says(machine(), stock())
 PATIENCE_S = 60.0
@@ -84,8 +93,9 @@ def working(polls: Polls, *providers: Configured) -> Iterator[Worker]:
     try:
         yield worker
     finally:
-        for pool in worker._pools.values():
-            pool.shutdown(wait=True)
+        take_no_more(worker)
+        for crew in worker._crews.values():
+            crew._pool.shutdown(wait=True)
 
 
 def by_hand(engine: Engine) -> tuple[HandClock, Polls]:
@@ -94,11 +104,16 @@ def by_hand(engine: Engine) -> tuple[HandClock, Polls]:
 
 
 def under_way(worker: Worker) -> int:
-    return sum(not future.done() for running in worker._running.values() for future in running)
+    return len(worker.under_way())
 
 
 def settle(worker: Worker) -> None:
     until(lambda: under_way(worker) == 0)
+
+
+def take_no_more(worker: Worker) -> None:
+    for crew in worker._crews.values():
+        crew.close()
 
 
 def cells(engine: Engine) -> list[Mapping[str, Any]]:
@@ -114,7 +129,7 @@ def places(number: int) -> tuple[str, ...]:
     return tuple(f"r{index:02}" for index in range(number))
 
 
-def test_a_tick_claims_only_what_has_a_free_thread(engine: Engine, gate: Gate) -> None:
+def test_only_what_has_an_idle_thread_is_claimed_and_nobody_waits_for_the_next_tick(engine: Engine, gate: Gate) -> None:
     feed = ScriptedFeed(script=always(WHOLE), places=places(10), before=gate)
     _, polls = by_hand(engine)
     with working(polls, configured(feed)) as worker:
@@ -123,11 +138,8 @@ def test_a_tick_claims_only_what_has_a_free_thread(engine: Engine, gate: Gate) -
         until(lambda: len(feed.asked) == POLLS_AT_ONCE)
         assert sum(cell["token"] is not None for cell in cells(engine)) == POLLS_AT_ONCE
         gate.open()
-        for _ in range(3):
-            settle(worker)
-            worker.tick()
         settle(worker)
-    assert statuses(engine) == ["ok"] * 10
+    assert statuses(engine) == ["ok"] * 10, "who has ended one takes the next, without a tick"
     assert len(feed.asked) == 10
 
 
@@ -151,11 +163,11 @@ def test_a_provider_that_hangs_delays_no_other(engine: Engine, gate: Gate) -> No
 def test_two_workers_never_poll_a_cell_twice_within_its_interval(tmp_path: Path) -> None:
     every = timedelta(milliseconds=300)
     feed = ScriptedFeed(script=lambda cell, _time: says(machine(region=cell.place)), places=places(12), every=every)
-    engines = [opened(tmp_path), open_engine(f"sqlite:///{tmp_path / 'gpufare.db'}")]
+    engines = [opened(tmp_path), opened(tmp_path)]
     enough = threading.Event()
 
     def work(engine: Engine) -> None:
-        with working(Polls(engine), configured(feed)) as worker:
+        with working(Polls(engine, clock_of(engine)), configured(feed)) as worker:
             while not enough.is_set():
                 worker.tick()
                 enough.wait(0.005)
@@ -183,7 +195,7 @@ def test_two_workers_never_poll_a_cell_twice_within_its_interval(tmp_path: Path)
 def test_stop_ends_run_and_its_threads_once_the_polls_under_way_are_recorded(engine: Engine, gate: Gate) -> None:
     feed = ScriptedFeed(script=always(WHOLE), before=gate)
     before = set(threading.enumerate())
-    worker = Worker(Polls(engine), [configured(feed)])
+    worker = Worker(Polls(engine, clock_of(engine)), [configured(feed)])
     running = threading.Thread(target=worker.run)
     running.start()
     until(lambda: feed.asked)
@@ -198,7 +210,7 @@ def test_stop_ends_run_and_its_threads_once_the_polls_under_way_are_recorded(eng
 
 def test_a_poll_that_outlasts_the_patience_of_a_stop_is_given_back_and_not_recorded(engine: Engine, gate: Gate) -> None:
     feed = ScriptedFeed(script=always(WHOLE), places=places(2), before=gate)
-    worker = Worker(Polls(engine), [configured(feed)])
+    worker = Worker(Polls(engine, clock_of(engine)), [configured(feed)])
     running = threading.Thread(target=worker.run)
     running.start()
     until(lambda: len(feed.asked) == 2)
@@ -242,7 +254,7 @@ def test_two_workers_with_different_providers_poll_no_cell_more_often_than_its_i
 
 def test_run_goes_on_polling_by_itself(engine: Engine) -> None:
     feed = ScriptedFeed(script=always(WHOLE), every=timedelta(milliseconds=100))
-    worker = Worker(Polls(engine), [configured(feed)])
+    worker = Worker(Polls(engine, clock_of(engine)), [configured(feed)])
     running = threading.Thread(target=worker.run)
     running.start()
     try:
@@ -274,20 +286,30 @@ def test_a_database_error_in_a_tick_is_survived(engine: Engine) -> None:
     with working(polls, configured(feed)) as worker:
         with without_cells(engine), structlog.testing.capture_logs() as logs:
             worker._tick_safely()
-        assert [(entry["log_level"], entry["error"]) for entry in logs] == [("error", "OperationalError")]
-        worker._tick_safely()
-        settle(worker)
+            worker._tick_safely()
+            worker._renew_safely()
+            worker._tick_safely()
+        assert [(entry["log_level"], entry["event"]) for entry in logs] == [
+            ("error", "the database did not answer; trying again until it does")
+        ], "one line, however long it takes"
+        with structlog.testing.capture_logs() as logs:
+            worker._tick_safely()
+            settle(worker)
+            worker._tick_safely()
+        assert [entry["event"] for entry in logs] == ["the database answers again", "polled"]
     assert statuses(engine) == ["ok"]
 
 
 def test_a_database_error_in_a_poll_leaves_its_cell_due_when_the_lease_ends(engine: Engine) -> None:
     feed = ScriptedFeed(script=always(WHOLE))
     clock, polls = by_hand(engine)
+    polls = replace(polls, patience=replace(AT_ONCE, database=timedelta(milliseconds=1)))
     with working(polls, configured(feed)) as worker:
         feed.before = lambda _cell: _rename(engine, "cells", "away")
         with structlog.testing.capture_logs() as logs:
             worker.tick()
-            until(lambda: [entry for entry in logs if "the database did not answer" in entry["event"]])
+            until(lambda: [entry for entry in logs if "the cell is due again when its lease ends" in entry["event"]])
+            settle(worker)
         _rename(engine, "away", "cells")
         feed.before = lambda _cell: None
         clock.now = T0 + LEASE - timedelta(seconds=1)
@@ -373,10 +395,12 @@ def test_a_poll_longer_than_its_period_never_overlaps_itself_and_delays_no_other
     slow = ScriptedFeed(provider="slow", script=always(WHOLE), before=lambda _cell: clock.sleep(150), clock=clock)
     fast = ScriptedFeed(provider="fast", script=always(WHOLE), clock=clock)
     with working(Polls(engine, clock, clock.sleep, AT_ONCE), configured(slow), configured(fast)) as worker:
-        for _ in range(600 // 5):
+        for _ in range(595 // 5):
+            worker.renew()
             worker.tick()
             until(lambda: under_way(worker) == clock.sleepers)
             clock.move(timedelta(seconds=5))
+        take_no_more(worker)
         clock.move(timedelta(seconds=150))
         settle(worker)
     assert slow.most_at_once == 1
@@ -412,3 +436,118 @@ def test_a_killed_workers_cell_comes_back_when_its_lease_ends(engine: Engine) ->
             worker.tick()
             settle(worker)
     assert len(feed.asked) == 1
+
+
+def test_the_cell_of_a_long_poll_is_kept_by_renewing_its_lease_but_not_for_ever(engine: Engine, gate: Gate) -> None:
+    feed = ScriptedFeed(script=always(WHOLE), before=gate)
+    clock, polls = by_hand(engine)
+    with working(polls, configured(feed)) as worker:
+        worker.tick()
+        until(lambda: feed.asked)
+        while clock.now + LEASE <= T0 + LONGEST_LEASE:
+            worker.renew()
+            assert cells(engine)[0]["lease_until"] == clock.now + LEASE
+            assert schedule.claim(engine, clock.now, LEASE, 9) == []
+            clock.now += RENEW_EVERY
+        worker.renew()
+        assert cells(engine)[0]["lease_until"] <= T0 + LONGEST_LEASE
+        assert len(schedule.claim(engine, T0 + LONGEST_LEASE, LEASE, 9)) == 1, "it hangs: another may try"
+        gate.open()
+        settle(worker)
+    assert statuses(engine) == ["new"], "and what still comes of it is too late"
+
+
+def test_a_lease_that_another_worker_has_by_now_is_not_renewed(engine: Engine, gate: Gate) -> None:
+    feed = ScriptedFeed(script=always(WHOLE), before=gate)
+    clock, polls = by_hand(engine)
+    with working(polls, configured(feed)) as worker:
+        worker.tick()
+        until(lambda: feed.asked)
+        clock.now = T0 + LEASE
+        assert len(schedule.claim(engine, clock.now, LEASE, 9)) == 1
+        clock.now += MINUTE / 2
+        worker.renew()
+        found = cells(engine)[0]["lease_until"]
+        gate.open()
+    assert found == T0 + 2 * LEASE
+
+
+def test_three_renewals_may_fail_before_a_lease_is_lost() -> None:
+    assert LEASE > 3 * RENEW_EVERY
+
+
+def test_cells_whose_limit_has_no_slot_are_left_to_the_next_tick(engine: Engine) -> None:
+    feed = ScriptedFeed(script=always(WHOLE), places=places(20), limit_key="slow", per_second=0.001)
+    clock, polls = by_hand(engine)
+    schedule.reserve(engine, "slow", 0.001, T0, timedelta(0))
+    with working(polls, configured(feed)) as worker:
+        worker.tick()
+        settle(worker)
+        put_off = [cell for cell in cells(engine) if cell["due_at"] > clock.now]
+    assert len(put_off) == POLLS_AT_ONCE, "not all at once, over and over"
+
+
+def test_the_alive_file_is_touched_by_ticks_that_reached_the_database_and_by_no_others(
+    engine: Engine, tmp_path: Path
+) -> None:
+    file = tmp_path / "alive"
+    _, polls = by_hand(engine)
+    worker = Worker(polls, [], alive_file=file)
+    with without_cells(engine):
+        worker._tick_safely()
+        assert not file.exists()
+    worker._tick_safely()
+    assert file.exists()
+    file.unlink()
+    worker._tick_safely()
+    assert file.exists()
+
+
+def test_an_alive_file_that_cannot_be_written_stops_no_poll_and_is_told_once(engine: Engine, tmp_path: Path) -> None:
+    _, polls = by_hand(engine)
+    feed = ScriptedFeed(script=always(WHOLE))
+    worker = Worker(polls, [configured(feed)], alive_file=tmp_path / "gone" / "alive")
+    with structlog.testing.capture_logs() as logs:
+        for _ in range(3):
+            worker._tick_safely()
+            settle(worker)
+    assert statuses(engine) == ["ok"]
+    assert len([entry for entry in logs if entry["log_level"] == "error"]) == 1
+
+
+def test_a_machine_whose_clock_is_set_back_goes_on_ticking() -> None:
+    ticked = threading.Event()
+    ticker = _ticker()
+    ticker.add_job(ticked.set, "interval", seconds=1, next_run_time=utc_now() + timedelta(hours=1))
+    ticker.start()
+    try:
+        _go_on(ticker)
+        assert ticked.wait(PATIENCE_S)
+    finally:
+        ticker.shutdown(wait=True)
+
+
+@pytest.mark.parametrize("error", [DeadlockDetected(), SerializationFailure(), AdminShutdown(), LockNotAvailable()])
+def test_what_a_database_may_answer_in_passing_is_tried_again(error: psycopg.Error) -> None:
+    wrapped = DBAPIError.instance("UPDATE", {}, error, psycopg.Error)
+    answers: list[Exception] = [wrapped, wrapped]
+
+    def work() -> str:
+        if answers:
+            raise answers.pop()
+        return "done"
+
+    assert patiently(work, timedelta(minutes=1)) == "done"
+
+
+def test_what_would_fail_again_is_not_tried_again() -> None:
+    tries: list[int] = []
+    wrong = DBAPIError.instance("UPDATE", {}, psycopg.errors.UndefinedTable(), psycopg.Error)
+
+    def work() -> None:
+        tries.append(1)
+        raise wrong
+
+    with pytest.raises(ProgrammingError):
+        patiently(work, timedelta(minutes=1))
+    assert tries == [1]

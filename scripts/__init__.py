@@ -1,0 +1,1 @@
+"""Programs beside the product: run them by their path."""
