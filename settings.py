@@ -231,6 +231,7 @@ class History(BaseModel):
     model_config = _STRICT
 
     syncs: Duration = Field(default=timedelta(days=7), description="How long past polls are kept.")
+    keep: Duration = Field(default=timedelta(days=400), description="How long the history of prices and stock is kept.")
 
 
 class Settings(BaseSettings):

@@ -58,3 +58,16 @@ PARAMETERS: Mapping[str, Parameter] = {
     "offset": Parameter("how many to skip", ("100",)),
     "explain": Parameter("say why other offers were not chosen", ("true",), flag=True),
 }
+
+_OF_A_SERIES = (
+    *("gpu", "instance_type", "count", "min_vram", "min_total_vram", "min_tflops", "min_bandwidth"),
+    *("nvlink", "rdma", "bare_metal", "vendor", "min_vcpus", "min_vcpus_per_gpu", "min_memory"),
+    *("min_memory_per_vcpu", "min_memory_per_vram", "purchase", "spot", "provider", "country", "mainland_china"),
+    *("region", "zone", "accounts", "hosting", "limit", "offset"),
+)
+"""Those that say which offers are meant, and nothing of how they stand now."""
+HISTORY_PARAMETERS: Mapping[str, Parameter] = {
+    "from": Parameter("begin of the window: a time, a day or an age; default 7d", ("7d", "2026-11-01")),
+    "to": Parameter("end of the window, likewise; default now", ("24h", "2026-11-08T00:00:00Z")),
+} | {name: PARAMETERS[name] for name in _OF_A_SERIES}
+"""The parameters of a question for history."""

@@ -42,6 +42,7 @@ def test_without_any_setting_the_defaults_hold(tmp_path: Path) -> None:
     assert (found.url, found.api_token, found.public_reads, found.only) == (None, None, False, ())
     assert (found.worker.polls, found.log) == (4, "info")
     assert (found.launches.hold, found.history.syncs) == (timedelta(minutes=30), timedelta(days=7))
+    assert found.history.keep == timedelta(days=400)
 
 
 def test_the_database_is_kept_in_the_users_data_folder(tmp_path: Path) -> None:
