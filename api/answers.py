@@ -5,6 +5,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from fractions import Fraction
+from functools import lru_cache
+from typing import NamedTuple
 
 from api.shapes import (
     CheapestShape,
@@ -30,6 +32,8 @@ from store.status import FeedStatus, ProviderStatus
 
 SHOWN_DECIMALS = 4
 """Of a converted price. The provider's own is shown exact, and prices are compared exact."""
+_KEPT = 8192
+"""How many texts of each kind are kept: what is shown again and again is written once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +72,7 @@ def match_shape(match: Match, asked: Asked) -> OfferShape:
 def offer_shape(offer: Offer, nanos: int | None, tier: int | None, asked: Asked) -> OfferShape:
     """OFFER; `nanos` is its price in the question's currency."""
     place, machine, now = offer.place, offer.machine, asked.context.now
+    words = _machine_words(machine)
     return OfferShape(
         provider=place.provider,
         account=place.provider in asked.context.accounts,
@@ -82,12 +87,12 @@ def offer_shape(offer: Offer, nanos: int | None, tier: int | None, asked: Asked)
         zone_id=place.zone_id,
         instance_type=machine.instance_type,
         gpu=machine.gpu,
-        gpu_name=_gpu_name(machine),
-        gpu_count=_text(machine.gpu_count),
-        gpu_vram_gib=figure(measures.vram_gib(machine)),
-        nvlink=measures.nvlink(machine),
+        gpu_name=words.gpu_name,
+        gpu_count=words.gpu_count,
+        gpu_vram_gib=words.gpu_vram_gib,
+        nvlink=words.nvlink,
         vcpus=machine.vcpus,
-        memory_gib=_text(measures.memory_gib(machine)),
+        memory_gib=words.memory_gib,
         purchase=offer.purchase.value,
         native_price=None if offer.price is None else _native(offer.price, now),
         price_per_hour=_money(nanos),
@@ -145,6 +150,28 @@ def _source(provider: str, feed: FeedStatus, now: datetime) -> SourceShape:
     )
 
 
+class _MachineWords(NamedTuple):
+    """What is shown of a machine that has to be worked out: once for each, not for each answer."""
+
+    gpu_name: str | None
+    gpu_count: str | None
+    gpu_vram_gib: int | float | None
+    nvlink: bool | None
+    memory_gib: str | None
+
+
+@lru_cache(maxsize=_KEPT)
+def _machine_words(machine: Machine) -> _MachineWords:
+    return _MachineWords(
+        _gpu_name(machine),
+        _text(machine.gpu_count),
+        figure(measures.vram_gib(machine)),
+        measures.nvlink(machine),
+        _text(measures.memory_gib(machine)),
+    )
+
+
+@lru_cache(maxsize=_KEPT)
 def time_text(at: datetime) -> str:
     """RFC 3339 in UTC with `Z`, in whole seconds."""
     return at.strftime("%Y-%m-%dT%H:%M:%SZ")
@@ -193,11 +220,11 @@ def _fx(rate: Rate) -> FxShape:
 
 
 def _native(price: PriceNow, now: datetime) -> NativePrice:
-    amount = nanos_text(price.nanos)
+    amount = _exact(price.nanos)
     upfront = price.upfront_nanos
     return NativePrice(
         amount=amount,
-        list_amount=amount if price.list_nanos is None else nanos_text(price.list_nanos),
+        list_amount=amount if price.list_nanos is None else _exact(price.list_nanos),
         currency=price.currency,
         upfront=None if upfront is None else Upfront(nanos_text(upfront), price.term_months),
         observed_at=time_text(price.seen_at),
@@ -223,16 +250,21 @@ def _stock(offer: Offer, now: datetime, max_age: timedelta | None) -> StockShape
     )
 
 
+_exact = lru_cache(maxsize=_KEPT)(nanos_text)
+
+
 def _gpu_name(machine: Machine) -> str | None:
     """The provider's own spelling; the model's name where it has none."""
     row = measures.accelerator_of(machine)
     return machine.gpu_raw or (None if row is None else row.name)
 
 
+@lru_cache(maxsize=_KEPT)
 def _per_gpu(nanos: int | None, count: Fraction | None) -> int | None:
     return round(nanos / count) if nanos is not None and count else None
 
 
+@lru_cache(maxsize=_KEPT)
 def _money(nanos: int | None) -> str | None:
     return money_text(nanos, SHOWN_DECIMALS) if nanos else None
 

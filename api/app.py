@@ -3,13 +3,23 @@
 from fastapi import FastAPI
 from sqlalchemy import Engine
 
-from api import openapi, problems, routes_answers, routes_catalog, routes_feeds, routes_service, routes_writes
+from api import (
+    openapi,
+    problems,
+    routes_answers,
+    routes_catalog,
+    routes_feeds,
+    routes_history,
+    routes_service,
+    routes_writes,
+)
 from api.board import Board
 from api.config import ApiConfig, check_listen
 from api.guard import Guard, Heads
 from api.metrics import Measured, Metrics
 from api.refreshing import Refreshing
 from api.serving import Serving
+from store.waking import waker_of
 
 _DESCRIPTION = (
     "Where can I get this GPU, in stock, cheapest, right now? Money is a decimal string, per whole machine and hour; "
@@ -26,7 +36,7 @@ def create_app(engine: Engine, config: ApiConfig) -> FastAPI:
     check_listen(config.host, config.token)
     board = Board(engine, config)
     serving = Serving(engine, config, board, Metrics(board, config))
-    refreshing = Refreshing(board, config)
+    refreshing = Refreshing(board, config, waker_of(engine, config.refresh_every))
     app = FastAPI(
         title="gpufare",
         version=config.version,
@@ -40,6 +50,7 @@ def create_app(engine: Engine, config: ApiConfig) -> FastAPI:
     openapi.install(app)
     for made in (
         routes_answers.router(serving),
+        routes_history.router(serving),
         routes_catalog.router(serving),
         routes_feeds.router(serving),
         routes_writes.router(serving),

@@ -10,6 +10,7 @@ import structlog
 from sqlalchemy import Engine
 from sqlalchemy.exc import SQLAlchemyError
 
+from api.collecting import Sparing
 from api.config import ApiConfig
 from catalog.offers import Offer
 from catalog.spec import RegionKey
@@ -17,6 +18,7 @@ from selector.context import Context
 from selector.index import Index
 from selector.question import World
 from store import launches, offers, status
+from store.clock import read_again
 from store.offers import ShelfKey
 from store.status import ProviderStatus
 
@@ -36,6 +38,8 @@ class View:
     """When the database was last read whole; None before that."""
     revision: int = 0
     """The sum of the cells' revisions: rises with every change."""
+    version: int = 0
+    """Rises whenever an answer may be another one for more than the time that has passed."""
     error: str | None = None
     """Why the last attempt to read failed; None where it did not."""
 
@@ -59,6 +63,7 @@ class Board:
         self._unread: frozenset[RegionKey] = frozenset()
         self._told_at: datetime | None = None
         self._marks: status.Marks | None = None
+        self._sparing = Sparing()
 
     @property
     def ready(self) -> bool:
@@ -74,6 +79,7 @@ class Board:
         """Read what changed. A database that fails leaves the last good offers; it is logged once, until it is back."""
         with self._lock:
             try:
+                read_again(self._config.clock)
                 self.view = self._read(now)
             except SQLAlchemyError as error:
                 if self.view.error is None:
@@ -89,15 +95,21 @@ class Board:
         stated = offers.shelves_of(self._engine, changed)
         touched = self._touched(changed, stated) | set(learnt.values()) | self._moved(providers)
         touched = {shelf for shelf in touched if shelf[0] in self._config.providers}
+        replaced = 0
         for shelf in sorted(touched):
-            self.index.replace(shelf, self._offers(shelf))
+            found = self._offers(shelf)
+            self.index.replace(shelf, found)
+            replaced += len(found)
+        self._sparing.replaced(replaced, len(self.index))
         # Only now, so that whatever failed above is read again the next time.
         self._shelves |= touched
         self._stated.update({cell: stated.get(cell, set()) for cell in changed})
         self._revisions = revisions
         self._sites = {provider.name: provider.site for provider in providers}
         self._launches = set(in_force)
-        return View(providers, self._listed, self._world(providers), now, sum(revisions.values()))
+        world, view = self._world(providers), self.view
+        same = not touched and (providers, self._listed, world) == (view.providers, view.listed, view.world)
+        return View(providers, self._listed, world, now, sum(revisions.values()), view.version + (not same))
 
     def _offers(self, shelf: ShelfKey) -> list[Offer]:
         """The offers of a region, but those of another site than the one that is set: they are another account's."""
@@ -133,7 +145,7 @@ class Board:
         return {shelf for shelf in self._shelves if shelf[0] in moved}
 
     def _world(self, providers: tuple[ProviderStatus, ...]) -> World:
-        return World(
+        world = World(
             providers=self._config.providers,
             accounts=frozenset(one.name for one in providers if one.account),
             regions=self.index.regions(),
@@ -143,3 +155,4 @@ class Board:
             unread=self._unread,
             fallback=self._config.fallback,
         )
+        return self.view.world if world == self.view.world else world  # the same one while nothing of it changed

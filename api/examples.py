@@ -9,7 +9,9 @@ from api.shapes import (
     LaunchRequest,
     LaunchTaken,
     OffersShape,
+    PriceHistoryShape,
     ProvidersShape,
+    StockHistoryShape,
     SyncRequest,
     SyncStarted,
 )
@@ -66,6 +68,14 @@ _OFFER: dict[str, Any] = {
 }
 _TIER = {"tier": 0, "regions": ["ap-guangzhou"], "matching": 4, "confirmed": 0, "out": 4, "unknown": 0, "stale": 0}
 _FEED = {"feed": "stock", "last_success": "2026-11-30T08:00:00Z", "age_s": 40, "status": "ok"}
+_SERIES = {"provider": "tencent", "region": "ap-nanjing", "zone": "ap-nanjing-1", "instance_type": "GN10Xp.2XLARGE40"}
+_OF_SERIES = {
+    "zone_id": None,
+    "gpu": "v100-sxm2-32g",
+    "gpu_count": "1",
+    "observed": [{"from": "2026-11-23T08:00:00Z", "to": "2026-11-30T08:00:00Z"}],
+}
+_PAGE = {"total": 1, "next": None, "from": "2026-11-23T08:00:00Z", "to": "2026-11-30T08:00:00Z"}
 
 ANSWERS: dict[type[msgspec.Struct], dict[str, Any]] = {
     CheapestShape: {
@@ -95,6 +105,36 @@ ANSWERS: dict[type[msgspec.Struct], dict[str, Any]] = {
             }
         ]
     },
+    PriceHistoryShape: {
+        "items": [
+            _SERIES
+            | {
+                "purchase": "on_demand",
+                "points": [
+                    {"at": "2026-10-02T04:11:00Z", "amount": "9.1", "currency": "CNY"},
+                    {"at": "2026-11-27T00:00:30Z", "amount": "8.68", "currency": "CNY"},
+                ],
+                "shares": None,
+            }
+            | _OF_SERIES
+        ]
+    }
+    | _PAGE,
+    StockHistoryShape: {
+        "items": [
+            _SERIES
+            | {
+                "purchase": "on_demand",
+                "points": [
+                    {"at": "2026-11-22T23:10:00Z", "level": "in_stock", "evidence": "reported"},
+                    {"at": "2026-11-28T08:00:00Z", "level": "out", "evidence": "reported"},
+                ],
+                "shares": {"in_stock": "0.7143", "low": "0", "out": "0.2857", "unknown": "0", "unobserved": "0"},
+            }
+            | _OF_SERIES
+        ]
+    }
+    | _PAGE,
     SyncStarted: {"cells": 12},
     LaunchTaken: {
         "id": "4f0c2a6de7c14f0f8a55b3a1f4c0f9b2",

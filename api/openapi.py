@@ -9,7 +9,7 @@ from fastapi.openapi.utils import get_openapi
 
 from api import examples, shapes
 from api.problems import MEDIA_TYPE
-from catalog.parameters import PARAMETERS, Parameter
+from catalog.parameters import HISTORY_PARAMETERS, PARAMETERS, Parameter
 
 _REF = "#/components/schemas/{name}"
 _PROBLEM: dict[str, Any] = {MEDIA_TYPE: {"schema": {"$ref": _REF.format(name="ProblemShape")}}}
@@ -19,6 +19,7 @@ _ERRORS = {
     HTTPStatus.NOT_FOUND: "Nothing has this name.",
     HTTPStatus.REQUEST_ENTITY_TOO_LARGE: "The body is too long.",
     HTTPStatus.UNSUPPORTED_MEDIA_TYPE: "The body is not declared as JSON.",
+    HTTPStatus.SERVICE_UNAVAILABLE: "The database cannot be read.",
     HTTPStatus.UNPROCESSABLE_ENTITY: "A parameter or value is not known; `did_you_mean` says what may be meant.",
 }
 _OF_BODIES = (HTTPStatus.BAD_REQUEST, HTTPStatus.REQUEST_ENTITY_TOO_LARGE, HTTPStatus.UNSUPPORTED_MEDIA_TYPE)
@@ -82,6 +83,8 @@ def _parameter(name: str, known: Parameter) -> dict[str, Any]:
 
 QUESTION: dict[str, Any] = {"parameters": [_parameter(name, known) for name, known in PARAMETERS.items()]}
 """The parameters of a question."""
+HISTORY: dict[str, Any] = {"parameters": [_parameter(name, known) for name, known in HISTORY_PARAMETERS.items()]}
+"""The parameters of a question for history."""
 
 LIMITED: dict[str, Any] = {
     "parameters": [

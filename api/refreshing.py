@@ -3,20 +3,20 @@
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from datetime import timedelta
 
 import structlog
 from fastapi import FastAPI
 
 from api.board import Board
 from api.config import ApiConfig
+from store.waking import Waker
 
 
 class Refreshing:
     """Reads the changes again and again, the database work in a thread. `died` once it ended before it was told to."""
 
-    def __init__(self, board: Board, config: ApiConfig) -> None:
-        self._board, self._config = board, config
+    def __init__(self, board: Board, config: ApiConfig, waker: Waker) -> None:
+        self._board, self._config, self._waker = board, config, waker
         self._stop = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
 
@@ -33,14 +33,13 @@ class Refreshing:
         self._task.add_done_callback(_tell_of_death)
         yield
         self._stop.set()
+        self._waker.stop()
         await self._task
 
     async def _follow(self) -> None:
-        pause = self._config.refresh_every / timedelta(seconds=1)
         while not self._stop.is_set():
-            try:
-                await asyncio.wait_for(self._stop.wait(), pause)
-            except TimeoutError:
+            await asyncio.to_thread(self._waker.wait)
+            if not self._stop.is_set():
                 await self._refresh()
 
     async def _refresh(self) -> None:

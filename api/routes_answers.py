@@ -1,16 +1,25 @@
 """The questions: `/cheapest` and `/offers`. From memory alone, so no provider and no database can slow them."""
 
+from datetime import datetime
+
+import msgspec
 from fastapi import APIRouter, Request, Response
 from starlette.concurrency import run_in_threadpool
 
 from api import csv_text
 from api.answers import Asked, cheapest_shape, match_shape
+from api.kept import MOST_KEPT
 from api.openapi import QUESTION, answers
-from api.serving import Serving, asked_of, json_response
+from api.serving import Serving, json_of, json_response
 from api.shapes import CheapestShape, OffersShape
 from catalog.spec import Spec
-from selector.question import Endpoint, understand
+from selector.question import Endpoint
 from selector.rank import browse, rank
+
+AT_ONCE = 20_000
+"""A question over more offers than that is answered in a thread, so that it keeps no other, and no probe, waiting. One
+over fewer takes a few milliseconds at the most, and the handing over would take longer than most answers.
+"""
 
 
 def router(serving: Serving) -> APIRouter:
@@ -20,7 +29,16 @@ def router(serving: Serving) -> APIRouter:
     @routes.get("/cheapest", openapi_extra=QUESTION, responses=answers(CheapestShape))
     async def cheapest(request: Request) -> Response:
         """The cheapest offer in stock, the next ones, and why not another. 200 whenever the question is valid."""
-        return await run_in_threadpool(_cheapest, serving, request)
+        now = serving.now().replace(microsecond=0)  # as precisely as an answer shows it
+        kept, question = serving.kept.at(serving.board.view.version, now), request.scope["query_string"]
+        body = kept.get(question)
+        if body is None:
+            asked = _asked(serving, request, "cheapest", now)
+            few = serving.board.index.few(asked.spec.gpus, AT_ONCE)
+            body = _cheapest(serving, asked) if few else await run_in_threadpool(_cheapest, serving, asked)
+            if len(kept) < MOST_KEPT:
+                kept[question] = body
+        return json_of(body)
 
     @routes.get("/offers", openapi_extra=QUESTION, responses=answers(OffersShape, csv=True))
     async def offers(request: Request) -> Response:
@@ -30,24 +48,20 @@ def router(serving: Serving) -> APIRouter:
     return routes
 
 
-# Each whole in a thread, from the parameters to the JSON: no question keeps another, or a probe, waiting.
-
-
-def _cheapest(serving: Serving, request: Request) -> Response:
-    asked = _asked(serving, request, "cheapest")
+def _cheapest(serving: Serving, asked: Asked) -> bytes:
     ranking = rank(serving.board.index, asked.spec, asked.context)
-    return json_response(cheapest_shape(ranking, asked, serving.board.view.providers))
+    return msgspec.json.encode(cheapest_shape(ranking, asked, serving.board.view.providers))
 
 
 def _offers(serving: Serving, request: Request) -> Response:
-    page = _page(serving, _asked(serving, request, "offers"), request)
+    page = _page(serving, _asked(serving, request, "offers", serving.now()), request)
     return _csv(page) if csv_text.wants_csv(request.headers.get("accept", "")) else json_response(page)
 
 
-def _asked(serving: Serving, request: Request, endpoint: Endpoint) -> Asked:
+def _asked(serving: Serving, request: Request, endpoint: Endpoint, now: datetime) -> Asked:
     world = serving.board.view.world
-    spec = understand(asked_of(request), world, serving.config.defaults, endpoint=endpoint)
-    return Asked(spec, serving.board.context(serving.now()))
+    spec = serving.understood.spec(request, world, serving.config.defaults, endpoint)
+    return Asked(spec, serving.board.context(now))
 
 
 def _page(serving: Serving, asked: Asked, request: Request) -> OffersShape:

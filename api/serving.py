@@ -1,8 +1,8 @@
 """What every route is built with, and how answers and bodies are coded."""
 
 import re
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from datetime import datetime
 from http import HTTPStatus
 from typing import TypeVar
@@ -14,13 +14,39 @@ from starlette.responses import Response
 
 from api.board import Board
 from api.config import ApiConfig
+from api.kept import KeptAnswers
 from api.metrics import Metrics
 from api.problems import Problem, refused
+from catalog.spec import Spec
+from selector.question import Endpoint, World, understand
 from selector.values import BadQuestion, alike, whole
 
 _S = TypeVar("_S", bound=msgspec.Struct)
 _BODY = "body"
 _DEFAULT_PAST, _MOST_PAST = 100, 1000
+_MOST_UNDERSTOOD = 2048
+"""Questions kept: a query is at most 8 KiB."""
+
+
+class Understood:
+    """Questions as they were understood, so that one that is asked again and again is read once.
+
+    What a question means depends on the world (which names there are): another one begins anew.
+    """
+
+    def __init__(self) -> None:
+        self._world: World | None = None
+        self._specs: dict[tuple[Endpoint, bytes], Spec] = {}
+
+    def spec(self, request: Request, world: World, defaults: Mapping[str, str], endpoint: Endpoint) -> Spec:
+        """The spec of a request. Raises BadQuestion for what is not understood."""
+        if world is not self._world or len(self._specs) >= _MOST_UNDERSTOOD:
+            self._world, self._specs = world, {}
+        specs, key = self._specs, (endpoint, request.scope["query_string"])
+        known = specs.get(key)
+        if known is None:
+            known = specs[key] = understand(asked_of(request), world, defaults, endpoint=endpoint)
+        return known
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +57,8 @@ class Serving:
     config: ApiConfig
     board: Board
     metrics: Metrics
+    understood: Understood = field(default_factory=Understood)
+    kept: KeptAnswers = field(default_factory=KeptAnswers)
 
     def now(self) -> datetime:
         """The app's time."""
@@ -39,7 +67,11 @@ class Serving:
 
 def json_response(answer: msgspec.Struct, status: int = HTTPStatus.OK) -> Response:
     """An answer as JSON. `no-store`: a price that a cache kept is not the price now."""
-    body = msgspec.json.encode(answer)
+    return json_of(msgspec.json.encode(answer), status)
+
+
+def json_of(body: bytes, status: int = HTTPStatus.OK) -> Response:
+    """The same, of an answer that is written already."""
     return Response(body, status, {"Cache-Control": "no-store"}, media_type="application/json")
 
 

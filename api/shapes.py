@@ -6,7 +6,7 @@ RFC 3339 in UTC with `Z`; ages are whole seconds. Null is what is not known, or 
 
 from typing import Annotated, Any, Literal
 
-from msgspec import Meta, Struct
+from msgspec import Meta, Struct, field
 
 FeedState = Annotated[str, Meta(extra_json_schema={"enum": ["ok", "stale", "failing", "off"]})]
 
@@ -239,6 +239,91 @@ class ProvidersShape(Struct, frozen=True):
     """The answer of `/providers`."""
 
     items: list[ProviderShape]
+
+
+class SpanShape(Struct, frozen=True):
+    """From a time on, until before another."""
+
+    start: str = field(name="from")
+    until: str = field(name="to")
+
+
+class PricePoint(Struct, frozen=True):
+    """What was asked from a time on; null where no price was stated any more."""
+
+    at: str
+    amount: str | None
+    currency: str | None
+
+
+class StockPoint(Struct, frozen=True):
+    """The level from a time on; `unknown` also where it was stated no longer."""
+
+    at: str
+    level: Literal["in_stock", "low", "unknown", "out"]
+    evidence: Literal["observed", "reported", "scored", "listed", "snapshot"]
+
+
+class SharesShape(Struct, frozen=True):
+    """Parts of a window, as decimals that add up to exactly 1."""
+
+    in_stock: str
+    low: str
+    out: str
+    unknown: str
+    unobserved: str
+
+
+class PriceSeries(Struct, frozen=True):
+    """A machine's price at a place under one purchase: what changed, and when it was observed at all."""
+
+    provider: str
+    region: str
+    zone: str | None
+    instance_type: str
+    purchase: str
+    points: list[PricePoint]
+    shares: None
+    zone_id: str | None
+    gpu: str | None
+    gpu_count: str | None
+    observed: list[SpanShape]
+
+
+class StockSeries(Struct, frozen=True):
+    """A machine's stock at a place under one purchase: what changed, its shares, and when it was observed at all."""
+
+    provider: str
+    region: str
+    zone: str | None
+    instance_type: str
+    purchase: str
+    points: list[StockPoint]
+    shares: SharesShape
+    zone_id: str | None
+    gpu: str | None
+    gpu_count: str | None
+    observed: list[SpanShape]
+
+
+class PriceHistoryShape(Struct, frozen=True):
+    """A page of the history of prices in a window; `total` counts all that meet the question, `next` is a URL."""
+
+    items: list[PriceSeries]
+    total: int
+    next: str | None
+    start: str = field(name="from")
+    until: str = field(name="to")
+
+
+class StockHistoryShape(Struct, frozen=True):
+    """A page of the history of stock in a window; `total` counts all that meet the question, `next` is a URL."""
+
+    items: list[StockSeries]
+    total: int
+    next: str | None
+    start: str = field(name="from")
+    until: str = field(name="to")
 
 
 class NoteShape(Struct, frozen=True):

@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Iterable
-from datetime import UTC, datetime
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
@@ -50,40 +50,59 @@ def refuse_settings(problems: Iterable[str]) -> NoReturn:
 
 def refuse_database(where: str, why: str) -> NoReturn:
     """End the command since its database cannot be read or written."""
-    refuse(
-        f"the database {where} cannot be used: {why}; if the disk is well and not full, the file is damaged: "
-        "move it away, and `gpufare sync` fills a new one"
-    )
+    of_file = "if the disk is well and not full, the file is damaged: move it away, and `gpufare sync` fills a new one"
+    advice = "is the server running and well, and its disk not full?" if "://" in where else of_file
+    refuse(f"the database {where} cannot be used: {' '.join(why.split())}; {advice}")
 
 
 def database(loaded: "Settings") -> "Engine":
     """The database, brought to this version, with the bundled snapshot in it; a new one with the providers too."""
     from scheduler import plan
-    from store.engine import DatabaseError, migrate, open_engine
+    from store.clock import clock_of
     from store.snapshot import load_bundled
     from store.status import provider_statuses
 
-    try:
-        engine = open_engine(loaded.database_url)
-        _name_in_errors(engine)
-        migrate(engine)
-    except DatabaseError as error:
-        refuse(str(error))
+    engine = opened(loaded)
+    migrate(engine)
     load_bundled(engine)
-    now = datetime.now(UTC)
+    now = clock_of(engine)()
     if not provider_statuses(engine, now):
         plan.plan(engine, providers(loaded), now)
     return engine
+
+
+def opened(loaded: "Settings") -> "Engine":
+    """The database that the settings name, as it stands."""
+    from store.engine import DatabaseError, open_engine
+
+    try:
+        engine = open_engine(loaded.database_url)
+    except DatabaseError as error:
+        refuse(str(error))
+    _name_in_errors(engine)
+    return engine
+
+
+def migrate(engine: "Engine") -> None:
+    """Bring the tables of a database to this version."""
+    from store import engine as store
+
+    try:
+        store.migrate(engine)
+    except store.DatabaseError as error:
+        refuse(str(error))
 
 
 def _name_in_errors(engine: "Engine") -> None:
     """Note on each error of the database which one it is: `commands.ending` tells it."""
     from sqlalchemy import event
 
+    from store.engine import shown
+
     @event.listens_for(engine, "handle_error")
     def note(context: "ExceptionContext") -> None:
         if context.sqlalchemy_exception is not None:
-            context.sqlalchemy_exception.add_note(str(engine.url.database))
+            context.sqlalchemy_exception.add_note(shown(engine))
 
 
 def providers(loaded: "Settings", names: Iterable[str] = ()) -> "list[Configured]":
@@ -118,8 +137,9 @@ def _configured(loaded: "Settings", name: str) -> "Configured":
 def polls(engine: "Engine") -> "Polls":
     """What polls need."""
     from scheduler.poll import Polls
+    from store.clock import clock_of
 
-    return Polls(engine)
+    return Polls(engine, clock_of(engine))
 
 
 def rates(loaded: "Settings") -> "Rates":
@@ -138,6 +158,8 @@ def server(loaded: "Settings", host: str = "127.0.0.1") -> "FastAPI":
     from api.app import create_app
     from api.config import ListenError, check_listen
     from commands import checking
+    from store.clock import clock_of
+    from store.engine import shown
 
     config = _api_config(loaded, host)
     try:
@@ -145,10 +167,11 @@ def server(loaded: "Settings", host: str = "127.0.0.1") -> "FastAPI":
     except ListenError as error:
         refuse(str(error))
     engine = database(loaded)
+    config = replace(config, clock=clock_of(engine))
     app = create_app(engine, config)
     app.state.board.refresh(config.clock())
     if app.state.board.view.error:  # an empty board would answer that nothing is offered
-        refuse_database(str(engine.url.database), f"{app.state.board.view.error}, see above")
+        refuse_database(shown(engine), f"{app.state.board.view.error}, see above")
     world = app.state.board.view.world
     if found := checking.problems(loaded, world):
         refuse_settings(found)

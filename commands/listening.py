@@ -44,6 +44,9 @@ def run(app: "FastAPI", listener: socket.socket) -> None:
     """Serve until told to stop. A line on stderr says where."""
     import uvicorn
 
+    from api.collecting import take_turns_often
+
+    take_turns_often()
     address, port = listener.getsockname()[:2]
     shown = f"[{address}]" if ":" in address else address
     typer.echo(f"gpufare: listening on http://{shown}:{port} (stop with Ctrl-C)", err=True)

@@ -14,7 +14,10 @@ from starlette.testclient import TestClient
 from api.app import create_app
 from catalog.accelerators import accelerators
 from catalog.parameters import PARAMETERS
-from tests.support.filled import Filled, Server, config_for, problem_of, served, v100_at_tencent
+from catalog.words import Level
+from tests.support.filled import Filled, Server, config_for, problem_of, served, sold, v100_at_tencent
+
+pytestmark = pytest.mark.both_databases
 
 # fmt: off
 OFFER = [
@@ -224,7 +227,8 @@ def test_a_fault_of_ours_tells_no_traceback(server: Server) -> None:
 
 @pytest.mark.parametrize("path", ["/cheapest?gpu=v100", "/offers?gpu=v100"])
 def test_a_question_that_takes_long_keeps_nobody_waiting(server: Server, path: str) -> None:
-    """The question stands still in its walk until the probe was answered."""
+    """The question goes over many offers, and stands still in its walk until the probe was answered."""
+    server.board.index.few = lambda gpus, most: False  # type: ignore[method-assign]  # noqa: ARG005
     walking, answered = threading.Event(), threading.Event()
     candidates = server.board.index.candidates
 
@@ -244,6 +248,39 @@ def test_a_question_that_takes_long_keeps_nobody_waiting(server: Server, path: s
         answered.set()
         asking.join(20)
     assert statuses == [200]
+
+
+def test_within_a_second_the_same_question_is_worked_out_once_and_never_from_what_the_board_held_before(
+    server: Server,
+) -> None:
+    asked: list[object] = []
+    candidates = server.board.index.candidates
+
+    def counted(gpus: frozenset[str] | None) -> Any:
+        asked.append(gpus)
+        return candidates(gpus)
+
+    server.board.index.candidates = counted  # type: ignore[method-assign]
+    path, filled = "/cheapest?gpu=v100", server.filled
+    first = server.client.get(path)
+    filled.later(milliseconds=300)
+    assert server.client.get(path).content == first.content
+    assert len(asked) == 1
+    filled.later(seconds=1)
+    second = server.client.get(path).json()
+    assert (len(asked), second["as_of"] > first.json()["as_of"]) == (2, True)
+    assert second["best"]["region"] == "ap-nanjing"
+    filled.poll(
+        "tencent",
+        "stock",
+        "ap-nanjing",
+        sold("ap-nanjing", "GN10Xp.2XLARGE40", "8.68", Level.OUT, currency="CNY", gpu="v100-sxm2-32g"),
+    )
+    third = server.get(path)
+    assert (len(asked), third["as_of"]) == (3, second["as_of"])
+    assert third["verdict"] == "out_of_stock"
+    server.refused(f"{path}&nonsense=1")
+    server.refused(f"{path}&nonsense=1")
 
 
 def test_too_many_values_of_a_parameter_are_refused(server: Server) -> None:
