@@ -1,0 +1,1 @@
+"""What gpufare costs, each figure beside a peer that is measured in the same run: docs/bench.md."""
