@@ -6,10 +6,13 @@ Nothing heavy is imported before it is used, so that `gpufare --help` takes no t
 import contextlib
 import signal
 from collections.abc import Sequence
+from enum import StrEnum
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from catalog.parameters import HISTORY_PARAMETERS
 from commands import build
 from commands.asking import ask, print_json, with_parameters
 from commands.ending import Group
@@ -71,21 +74,39 @@ def api(host: Host = "127.0.0.1", port: Port = 8000) -> None:
 
 @app.command()
 def worker(
+    alive_file: Annotated[
+        Path | None,
+        typer.Option(metavar="PATH", help="A file to touch at each tick that reached the database, for health checks."),
+    ] = None,
     exit_with_parent: Annotated[bool, typer.Option("--exit-with-parent", hidden=True)] = False,
 ) -> None:
     """Poll what is due, until it is told to stop."""
-    from commands.serving import end_now, end_with_parent
-    from scheduler.worker import Worker
+    from commands.serving import end_now, end_with_parent, give_way
+    from scheduler.worker import Keep, Worker
 
+    if alive_file is not None and not alive_file.parent.is_dir():
+        build.refuse(f"--alive-file {alive_file}: there is no folder {alive_file.parent}")
+    if exit_with_parent:
+        give_way()
     loaded = build.settings()
     engine = build.database(loaded)
-    running = Worker(build.polls(engine), build.providers(loaded), loaded.history.syncs, loaded.worker.polls)
+    polls, providers = build.polls(engine), build.providers(loaded)
+    keep = Keep(loaded.history.syncs, loaded.history.keep)
+    running = Worker(polls, providers, keep, loaded.worker.polls, alive_file)
     for name in (signal.SIGTERM, signal.SIGINT):
         signal.signal(name, lambda *_: running.stop())
     if exit_with_parent:
         end_with_parent()
     running.run()
     end_now()
+
+
+@app.command()
+def migrate() -> None:
+    """Bring the tables of the database to this version, and end."""
+    from commands.migrating import run_migrate
+
+    run_migrate()
 
 
 @app.command()
@@ -138,8 +159,35 @@ def _offers(asked: Sequence[tuple[str, str]] = (), as_json: JsonFlag = False) ->
     say(f"{len(answer['items'])} of {answer['total']} offers")
 
 
+class Kind(StrEnum):
+    """What a history is of."""
+
+    PRICES = "prices"
+    STOCK = "stock"
+
+
+def _history(
+    kind: Annotated[Kind, typer.Argument(metavar="prices|stock", help="What the history is of.", show_default=False)],
+    gpu: Annotated[
+        str, typer.Argument(metavar="GPU", help="Accelerator, as of `cheapest`; all where none is named.")
+    ] = "",
+    asked: Sequence[tuple[str, str]] = (),
+    as_json: JsonFlag = False,
+) -> None:
+    """What offers cost, or whether they were in stock, in a window of time; the last 7 days unless said otherwise."""
+    from commands import history_tables
+
+    params = [("gpu", gpu), *asked] if gpu else asked
+    answer = ask(build.settings(), "GET", f"/history/{kind}", params)
+    if as_json:
+        print_json(answer)
+    else:
+        history_tables.show(kind, answer)
+
+
 app.command("cheapest")(with_parameters(_cheapest, leading=("gpu",)))
 app.command("offers")(with_parameters(_offers, leading=()))
+app.command("history")(with_parameters(_history, leading=("gpu",), parameters=HISTORY_PARAMETERS))
 
 
 @app.command()
@@ -196,6 +244,27 @@ def launched(
         print_json(answer)
     else:
         say(f"{answer['effect']}: {answer['reason']}")
+
+
+snapshot = typer.Typer(help="The whole current state as a file, for machines without a network.", no_args_is_help=True)
+app.add_typer(snapshot, name="snapshot")
+File = Annotated[Path, typer.Argument(metavar="FILE", help="A zip; replaced by an export.")]
+
+
+@snapshot.command("export")
+def snapshot_export(file: File) -> None:
+    """Write all offers as they stand to a file."""
+    from commands.archiving import run_export
+
+    run_export(file)
+
+
+@snapshot.command("import")
+def snapshot_import(file: File) -> None:
+    """Load such a file in the place of the snapshot that is here; what was polled here stands."""
+    from commands.archiving import run_import
+
+    run_import(file)
 
 
 @app.command()

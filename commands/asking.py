@@ -8,6 +8,7 @@ import inspect
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from keyword import iskeyword
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NoReturn
 
 import msgspec
@@ -91,6 +92,8 @@ def _understood(reply: Reply, path: str) -> tuple[dict[str, Any], str | None]:
         "/regions": shapes.RegionsShape,
         "/providers": shapes.ProvidersShape,
         "/launches": shapes.LaunchTaken,
+        "/history/prices": shapes.PriceHistoryShape,
+        "/history/stock": shapes.StockHistoryShape,
     }
     msgspec.convert(body, published[path])
     return body, None
@@ -126,16 +129,18 @@ def _sentence(problem: "ProblemShape") -> str:
     return f"{said}\n  did you mean: {', '.join(near)}" if not all(name in said for name in near) else said
 
 
-def with_parameters(function: Callable[..., None], leading: Sequence[str]) -> Callable[..., None]:
+def with_parameters(
+    function: Callable[..., None], leading: Sequence[str], parameters: Mapping[str, Parameter] = PARAMETERS
+) -> Callable[..., None]:
     """A command with an option for every parameter of a question but those of `leading`, beside its own.
 
     The function gets the parameters that were given as `asked`, in the form of a query string's.
     """
     own = [one for one in inspect.signature(function).parameters.values() if one.name != "asked"]
-    options = {name: about for name, about in PARAMETERS.items() if name not in leading}
+    options = {name: about for name, about in parameters.items() if name not in leading}
 
     def command(**given: Any) -> None:
-        function(asked=params_of({name: given.pop(name) for name in options}), **given)
+        function(asked=params_of({name: given.pop(_argument(name)) for name in options}), **given)
 
     every = [*own, *(_option(name, about) for name, about in options.items())]
     every = [one.replace(kind=inspect.Parameter.KEYWORD_ONLY) for one in every]
@@ -152,7 +157,13 @@ def _option(name: str, about: Parameter) -> inspect.Parameter:
     spelt = f"--{name.replace('_', '-')}"
     option = typer.Option(spelt, metavar=metavar, help=shown, show_default=False, hidden=not about.yet)
     default, kind = (False, bool) if about.flag else ([], list[str])
-    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=Annotated[kind, option])
+    named = _argument(name)
+    return inspect.Parameter(named, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=Annotated[kind, option])
+
+
+def _argument(name: str) -> str:
+    """The parameter as Python can name it: `from` is a word of the language."""
+    return f"{name}_" if iskeyword(name) else name
 
 
 def params_of(options: Mapping[str, Any]) -> list[tuple[str, str]]:

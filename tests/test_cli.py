@@ -35,6 +35,9 @@ COMMANDS = (
     "providers",
     "launched",
     "doctor",
+    "history",
+    "snapshot",
+    "migrate",
 )
 PROBLEM = {"type": "about:blank", "title": "Problem", "status": 422, "detail": "down"}
 NANJING = {"GPUFARE_PROVIDERS__TENCENT__REGIONS": "ap-nanjing"}
