@@ -2,14 +2,16 @@
 
 import signal
 import socket
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import httpx2
 import pytest
 
+import simcloud
 from tests.support.commands import Served, alive, run, serving, until
+from tests.support.databases import new_database
 
 QUESTION = {"gpu": "v100", "region": "ap-guangzhou"}
 SOLD_OUT_AT_S, BACK_AT_S, LOOP_S = 60, 180, 300
@@ -37,19 +39,43 @@ def _advance_to(cloud: str, second: int) -> None:
     httpx2.post(f"{cloud}/_sim/advance", json={"seconds": (second - elapsed_s) % LOOP_S}).raise_for_status()
 
 
-def test_demo_answers_guangzhou_then_nanjing_while_it_is_sold_out_then_guangzhou_again(demo: Served) -> None:
-    cloud = demo.cloud("tencent")
-    first = _answer_from(demo, "ap-guangzhou")
+def _story(served: Served, move_to: Callable[[int], None]) -> None:
+    """Guangzhou; Nanjing while Guangzhou is sold out; Guangzhou again."""
+    first = _answer_from(served, "ap-guangzhou")
     assert (first["verdict"], first["fallback_used"], first["best"]["tier"]) == ("confirmed", False, 0)
 
-    _advance_to(cloud, SOLD_OUT_AT_S + 1)
-    fallen_back = _answer_from(demo, "ap-nanjing")
+    move_to(SOLD_OUT_AT_S + 1)
+    fallen_back = _answer_from(served, "ap-nanjing")
     assert (fallen_back["verdict"], fallen_back["fallback_used"], fallen_back["best"]["tier"]) == ("confirmed", True, 1)
     assert [tier["passed_over"] for tier in fallen_back["tiers"]][:2] == ["out_of_stock", None]
 
-    _advance_to(cloud, BACK_AT_S + 1)
-    again = _answer_from(demo, "ap-guangzhou")
+    move_to(BACK_AT_S + 1)
+    again = _answer_from(served, "ap-guangzhou")
     assert (again["verdict"], again["fallback_used"], again["best"]["tier"]) == ("confirmed", False, 0)
+
+
+def test_demo_answers_guangzhou_then_nanjing_while_it_is_sold_out_then_guangzhou_again(demo: Served) -> None:
+    cloud = demo.cloud("tencent")
+    _story(demo, lambda second: _advance_to(cloud, second))
+
+
+def test_the_clouds_of_the_demo_give_the_same_answers_over_postgresql(tmp_path: Path) -> None:
+    with (
+        new_database() as url,
+        simcloud.start("demo") as sim,
+        serving(tmp_path, GPUFARE_DATABASE_URL=url, **sim.env()) as served,
+    ):
+        elapsed_s = 0
+
+        def move_to(second: int) -> None:
+            nonlocal elapsed_s
+            sim.advance(second - elapsed_s)
+            elapsed_s = second
+
+        _story(served, move_to)
+        shares = httpx2.get(f"{served.url}/history/stock", params=QUESTION | {"from": "1h"}).json()["items"]
+        levels = [[point["level"] for point in one["points"]] for one in shares]
+        assert ["in_stock", "out", "in_stock"] in levels
 
 
 def test_demo_leaves_the_users_own_database_and_accounts_alone(demo: Served) -> None:

@@ -29,7 +29,6 @@ WAITS = {
     "scores": "AWS's feed of scores",
     "watches": "watches",
     "webhooks": "deliveries to targets",
-    "postgresql": "PostgreSQL",
 }
 _CASE = re.compile(r"\b(?:B\d{3}|T\d{1,2})\b")
 
