@@ -86,8 +86,7 @@ def worker(
 
     if alive_file is not None and not alive_file.parent.is_dir():
         build.refuse(f"--alive-file {alive_file}: there is no folder {alive_file.parent}")
-    if exit_with_parent:
-        give_way()
+    give_way()
     loaded = build.settings()
     engine = build.database(loaded)
     polls, providers = build.polls(engine), build.providers(loaded)

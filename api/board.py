@@ -1,6 +1,7 @@
 """The current offers in memory: loaded whole at the start, then only the regions whose cells changed."""
 
 import threading
+import time
 from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
@@ -22,6 +23,8 @@ from store.clock import read_again
 from store.offers import ShelfKey
 from store.status import ProviderStatus
 
+_BREATH_S = 0.002
+"""Between two regions that are read, so that answers that wait for the interpreter go first."""
 _STATUS_AGES = timedelta(seconds=5)
 """A feed grows stale by time alone, so how the feeds do is read anew at least this often."""
 
@@ -100,6 +103,7 @@ class Board:
             found = self._offers(shelf)
             self.index.replace(shelf, found)
             replaced += len(found)
+            time.sleep(_BREATH_S)
         self._sparing.replaced(replaced, len(self.index))
         # Only now, so that whatever failed above is read again the next time.
         self._shelves |= touched

@@ -17,6 +17,7 @@ from statistics import median
 from typing import Any
 from urllib.parse import parse_qs
 
+from api.collecting import Sparing
 from bench.offers import NOW, Market, market
 from bench.rounds import no_collection, percentile, processor_seconds_of
 from bench.table import Line, at_least, figure_at_most, skipped
@@ -61,9 +62,10 @@ def questions() -> list[str]:
 
 def filled(offers: Mapping[tuple[str, str], Sequence[Offer]]) -> Index:
     """An index with these offers."""
-    index = Index(ecb_rates())
+    index, sparing = Index(ecb_rates()), Sparing()
     for key, some in offers.items():
         index.replace(key, some)
+    sparing.replaced(len(index), len(index))  # as the server does
     return index
 
 

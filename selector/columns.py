@@ -5,7 +5,7 @@ and region (the shape), that name, its place, its traits. What a number stands f
 """
 
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 from typing import Any, Protocol
@@ -30,6 +30,8 @@ which the stock is fresh, and the same of the price.
 """
 _MOST_CELLS = 2**20
 """Numbers that are larger are sorted to be counted: a place for each would take too much memory."""
+_MOST_KEPT = 256
+"""Questions whose verdicts on machines and places are kept, until what is offered of an accelerator changes."""
 UNPRICED = ALWAYS = 2**63 - 1
 """Stands for the amount of an offer without a price; for the end of what is always fresh."""
 
@@ -66,6 +68,17 @@ class Present:
         self.things = things
         self.numbers = np.fromiter(things, np.intp, len(things))
         self._size = max(things, default=-1) + 1
+        self._kept: dict[Hashable, npt.NDArray[Any]] = {}
+
+    def kept(self, question: Hashable, value_of: Callable[[Any], Any], dtype: type) -> npt.NDArray[Any]:
+        """As `lookup`, and kept for the next time that the same is asked: scripts ask again and again."""
+        kept = self._kept  # one that another thread empties meanwhile is let go
+        known = kept.get(question)
+        if known is None:
+            if len(kept) >= _MOST_KEPT:
+                kept = self._kept = {}
+            known = kept[question] = self.lookup(value_of, dtype)
+        return known
 
     def lookup(self, value_of: Callable[[Any], Any], dtype: type) -> npt.NDArray[Any]:
         """Number -> the value of what it stands for; that of any other for a number that does not occur."""
@@ -135,6 +148,10 @@ class Candidates:
     def lookup(self, row: int, value_of: Callable[[Any], Any], dtype: type) -> npt.NDArray[Any]:
         """Number -> the value of what it stands for, for the numbers in a row of `numbers`."""
         return self._of(row).lookup(value_of, dtype)
+
+    def kept(self, row: int, question: Hashable, value_of: Callable[[Any], Any], dtype: type) -> npt.NDArray[Any]:
+        """The same, where what is asked depends on `question` alone; not to be changed."""
+        return self._of(row).kept(question, value_of, dtype)
 
     def things(self, row: int, column: Numbers) -> Iterator[Any]:
         """What the numbers of a column, taken from a row of `numbers`, stand for: each once."""

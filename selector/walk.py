@@ -69,7 +69,7 @@ class Walk:
     def __init__(self, candidates: Candidates, spec: Spec, context: Context, reasons: Reasons, kinds: Kinds) -> None:
         self._candidates, self._spec, self._context, self._reasons = candidates, spec, context, reasons
         self._depth = 1 + len(spec.fallback)
-        tier_of = candidates.lookup(PLACE, reasons.tier, np.int16)
+        tier_of = candidates.kept(PLACE, (spec, context.accounts), reasons.tier, np.int16)
         self._rows = candidates.where(_fitting(candidates, spec, reasons, tier_of))
         self._cells = kinds.of(self._rows)
         if self._depth > 1:
@@ -158,12 +158,12 @@ def _fitting(
     """Tells which rows are as asked for in machine, place and purchase; nothing where no machine is."""
     purchases = spec.purchases
     lookups = {
-        SHAPE: candidates.lookup(SHAPE, reasons.fits, np.bool_),
+        SHAPE: candidates.kept(SHAPE, spec, reasons.fits, np.bool_),
         PLACE: tier_of >= 0,
         TRAITS: candidates.lookup(TRAITS, lambda each: purchases is None or each.purchase in purchases, np.bool_),
     }
     if reasons.asks_names:
-        lookups[NAME] = candidates.lookup(NAME, reasons.fits_by_name, np.bool_)
+        lookups[NAME] = candidates.kept(NAME, spec, reasons.fits_by_name, np.bool_)
     parting = {row: lookup for row, lookup in lookups.items() if not lookup.all()}
 
     def fits(table: Table) -> Mask:

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime, timedelta
 from operator import itemgetter
 
-from sqlalchemy import Connection, RowMapping, case, delete, exists, func, literal, select, update
+from sqlalchemy import Connection, RowMapping, bindparam, case, delete, exists, func, select, update
 
 from catalog.words import Evidence, Level
 from store.bulk import upsert
@@ -66,12 +66,22 @@ class History:
 def beat(connection: Connection, cell: RowMapping, at: datetime) -> None:
     """The cell was observed whole at this time, which counts until the answer goes stale."""
     until = at + timedelta(seconds=cell["fresh_s"])
-    of_cell = BEATS.c.cell_id == cell["id"]
-    last = select(func.max(BEATS.c.start_at)).where(of_cell).scalar_subquery()
-    longer = case((BEATS.c.until_at > until, BEATS.c.until_at), else_=literal(until, Instant))
-    without_gap = update(BEATS).where(of_cell, BEATS.c.start_at == last, BEATS.c.until_at >= at)
-    if connection.execute(without_gap.values(until_at=longer)).rowcount == 0:
+    if connection.execute(_PROLONG, {"cell": cell["id"], "seen": at, "until": until}).rowcount == 0:
         upsert(connection, "beats", ("cell_id", "start_at"), ("until_at",), [(cell["id"], micros(at), micros(until))])
+
+
+_OF_CELL = BEATS.c.cell_id == bindparam("cell")
+_UNTIL = bindparam("until", type_=Instant)
+_PROLONG = (
+    update(BEATS)
+    .where(
+        _OF_CELL,
+        BEATS.c.start_at == select(func.max(BEATS.c.start_at)).where(_OF_CELL).scalar_subquery(),
+        BEATS.c.until_at >= bindparam("seen", type_=Instant),
+    )
+    .values(until_at=case((BEATS.c.until_at > _UNTIL, BEATS.c.until_at), else_=_UNTIL))
+)
+"""The last beat of a cell goes on, where it was seen before that was over."""
 
 
 def end_all(connection: Connection, cell_id: int, at: datetime) -> None:

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
-from sqlalchemy import Connection, Engine, RowMapping, delete, insert, select, update
+from sqlalchemy import Connection, Engine, RowMapping, bindparam, delete, insert, select, update
 
 from catalog.facts import Fact, Note
 from store.engine import writing
@@ -22,6 +22,14 @@ from store.times import LONGEST_PAUSE
 
 HELD_FOR = timedelta(days=1)
 """How long, beyond the cell's interval, a held answer waits for a second one that says the same."""
+
+
+# Made once: to make them anew takes longer than to run them, for each answer that is recorded.
+_HELD = select(CELLS).where(CELLS.c.id == bindparam("cell"), CELLS.c.token == bindparam("mine")).with_for_update()
+_FINISH = update(CELLS).where(CELLS.c.id == bindparam("cell"))
+_POLLED = insert(SYNCS)
+_NOTES = select(NOTES.c.kind, NOTES.c.value, NOTES.c.first_at).where(NOTES.c.cell_id == bindparam("cell"))
+_NO_NOTES = delete(NOTES).where(NOTES.c.cell_id == bindparam("cell"))
 
 
 class LeaseLost(Exception):
@@ -161,8 +169,8 @@ def failed(
 
 
 def _held_cell(connection: Connection, lease: Lease) -> RowMapping:
-    mine = (CELLS.c.id == lease.cell_id) & (CELLS.c.token == lease.token)
-    row = connection.execute(select(CELLS).where(mine).with_for_update()).mappings().one_or_none()
+    mine = {"cell": lease.cell_id, "mine": lease.token}
+    row = connection.execute(_HELD, mine).mappings().one_or_none()
     if row is None:
         raise LeaseLost(f"{lease.provider} {lease.feed} {lease.place} {lease.part}".strip())
     return row
@@ -226,7 +234,7 @@ def _finish(
         "held_at": None,
         "failures": 0,
     }
-    connection.execute(update(CELLS).where(CELLS.c.id == lease.cell_id).values(fields | changes))
+    connection.execute(_FINISH, fields | changes | {"cell": lease.cell_id})
     poll = {
         "provider": lease.provider,
         "feed": lease.feed,
@@ -239,14 +247,14 @@ def _finish(
         "error": result.error,
         "started_at": lease.started_at,
     }
-    connection.execute(insert(SYNCS).values(poll))
+    connection.execute(_POLLED, poll)
 
 
 def _write_notes(connection: Connection, cell_id: int, notes: Mapping[Note, int], now: datetime) -> None:
     """The notes of this answer replace the last one's; a note that was there keeps the time it was first seen."""
-    of_cell = NOTES.c.cell_id == cell_id
-    first = {(row.kind, row.value): row.first_at for row in connection.execute(select(NOTES).where(of_cell))}
-    connection.execute(delete(NOTES).where(of_cell))
+    first = {(row.kind, row.value): row.first_at for row in connection.execute(_NOTES, {"cell": cell_id})}
+    if first:
+        connection.execute(_NO_NOTES, {"cell": cell_id})
     rows = [
         {"cell_id": cell_id, "kind": note.kind, "value": note.value, "count": count}
         | {"first_at": first.get((note.kind, note.value), now)}
