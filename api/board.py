@@ -19,7 +19,6 @@ from selector.context import Context
 from selector.index import Index
 from selector.question import World
 from store import launches, offers, status
-from store.clock import read_again
 from store.offers import ShelfKey
 from store.status import ProviderStatus
 
@@ -82,7 +81,6 @@ class Board:
         """Read what changed. A database that fails leaves the last good offers; it is logged once, until it is back."""
         with self._lock:
             try:
-                read_again(self._config.clock)
                 self.view = self._read(now)
             except SQLAlchemyError as error:
                 if self.view.error is None:

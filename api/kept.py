@@ -12,11 +12,12 @@ class KeptAnswers:
     """
 
     def __init__(self) -> None:
-        self._of: tuple[int, datetime] | None = None
-        self._bodies: dict[bytes, bytes] = {}
+        self._of: tuple[tuple[int, datetime] | None, dict[bytes, bytes]] = (None, {})
 
     def at(self, version: int, second: datetime) -> dict[bytes, bytes]:
         """What was answered from this version of the board in this second. Any other moment begins with nothing."""
-        if self._of != (version, second):
-            self._of, self._bodies = (version, second), {}
-        return self._bodies
+        of, bodies = self._of
+        if of != (version, second):
+            bodies = {}
+            self._of = ((version, second), bodies)
+        return bodies

@@ -2,13 +2,15 @@
 
 import asyncio
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 
 import structlog
 from fastapi import FastAPI
+from sqlalchemy.exc import SQLAlchemyError
 
 from api.board import Board
 from api.config import ApiConfig
+from store.clock import read_again
 from store.waking import Waker
 
 
@@ -43,7 +45,12 @@ class Refreshing:
                 await self._refresh()
 
     async def _refresh(self) -> None:
-        await asyncio.to_thread(self._board.refresh, self._config.clock())
+        await asyncio.to_thread(self._look)
+
+    def _look(self) -> None:
+        with suppress(SQLAlchemyError):  # the board tells of a database that does not answer
+            read_again(self._config.clock)
+        self._board.refresh(self._config.clock())
 
 
 def _tell_of_death(task: asyncio.Task[None]) -> None:

@@ -35,14 +35,15 @@ class Understood:
     """
 
     def __init__(self) -> None:
-        self._world: World | None = None
-        self._specs: dict[tuple[Endpoint, bytes], Spec] = {}
+        self._of: tuple[World | None, dict[tuple[Endpoint, bytes], Spec]] = (None, {})
 
     def spec(self, request: Request, world: World, defaults: Mapping[str, str], endpoint: Endpoint) -> Spec:
         """The spec of a request. Raises BadQuestion for what is not understood."""
-        if world is not self._world or len(self._specs) >= _MOST_UNDERSTOOD:
-            self._world, self._specs = world, {}
-        specs, key = self._specs, (endpoint, request.scope["query_string"])
+        of, specs = self._of  # read at once: another thread may begin anew meanwhile
+        if of is not world or len(specs) >= _MOST_UNDERSTOOD:
+            specs = {}
+            self._of = (world, specs)
+        key = (endpoint, request.scope["query_string"])
         known = specs.get(key)
         if known is None:
             known = specs[key] = understand(asked_of(request), world, defaults, endpoint=endpoint)

@@ -106,7 +106,10 @@ def poll_and_plan(polls: Polls, one: Configured, feeds: Mapping[str, Feed], leas
         return Result("off")
     result = poll(polls, feed, lease, one.scrubber())
     if lease.feed == "places" and result.status in ("ok", "partial"):
-        patiently(lambda: plan.plan_one(polls.engine, one, polls.clock()), polls.patience.database)
+        try:
+            patiently(lambda: plan.plan_one(polls.engine, one, polls.clock()), polls.patience.database)
+        except SQLAlchemyError as error:  # the poll is recorded all the same
+            tell("the database did not answer; what was named is polled once it is planned", error, provider=one.name)
     return result
 
 

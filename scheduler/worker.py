@@ -125,12 +125,14 @@ class Worker:
         """Plan where that is due, then start polls for what is due and has an idle thread."""
         read_again(self._polls.clock)
         now = self._polls.clock()
-        if self._planned_at is None or abs(now - self._planned_at) >= PLAN_EVERY:
+        planning = self._planned_at is None or abs(now - self._planned_at) >= PLAN_EVERY
+        if planning:
             self._plan(now)
-            self._keep_house(now)
         for name in schedule.providers_due(self._engine, now):
             if name in self._crews:
                 self._crews[name].fill()
+        if planning:
+            self._keep_house(now)
 
     def _plan(self, now: datetime) -> None:
         if self._planned_at is None:

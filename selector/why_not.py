@@ -6,7 +6,7 @@ from typing import TypeVar
 
 from catalog.facts import Machine
 from catalog.money import nanos_text
-from catalog.offers import Offer, Place, StockNow
+from catalog.offers import SNAPSHOT, Offer, Place, StockNow
 from catalog.spec import Spec, StockWish
 from catalog.words import Level, Purchase
 from selector.ages import ago_text
@@ -57,7 +57,8 @@ def traits(offer: Offer) -> tuple[object, ...]:
     if offer.observed is not None:
         return (id(offer),)
     stock, price = offer.stock, offer.price
-    return (offer.purchase, price and price.currency, stock.level, stock.evidence, _restricted(stock))
+    of_price = price and (price.currency, price.source.startswith(SNAPSHOT))  # which is stale at any age
+    return (offer.purchase, of_price, stock.level, stock.evidence, _restricted(stock))
 
 
 def why_not(offer: Offer, spec: Spec, context: Context) -> tuple[Reason, ...]:

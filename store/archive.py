@@ -17,6 +17,7 @@ from msgspec import Meta
 from catalog.facts import Machine, Price
 from catalog.offers import SNAPSHOT, Offer, PriceNow, StockNow
 from catalog.words import Evidence, Hosting, Level, Purchase
+from store.plausible import floor_nanos
 
 FORMAT = 1
 """Raised when a program that reads the one before would misunderstand the new one."""
@@ -26,6 +27,8 @@ LONGEST_LINE = 1 << 20
 
 Name = Annotated[str, Meta(min_length=1)]
 Time = Annotated[datetime, Meta(tz=True)]
+FIRST_TIME = datetime(2000, 1, 1, tzinfo=UTC)
+"""No price and no stock is older than that: an earlier time was never the time of anything."""
 _INT64, _INT32 = 2**63 - 1, 2**31 - 1
 Nanos = Annotated[int, Meta(gt=0, le=_INT64)]
 """Nano-units of a currency."""
@@ -150,8 +153,9 @@ class OfferLine(Line, tag="offer", frozen=True, kw_only=True):
 
     def check(self) -> None:
         """Raises ValueError for a price that is none, or a level on evidence that cannot state one."""
-        self.price_fact()
-        stock = self.stock
+        price, stock = self.price_fact(), self.stock
+        if price is not None and price.nanos < floor_nanos(price.currency):
+            raise ValueError(f"a price of {price.nanos} nano-units of {price.currency} an hour is none")
         if stock.level is not Level.UNKNOWN and not (stock.evidence.is_stock or stock.evidence is Evidence.SNAPSHOT):
             raise ValueError(f"{stock.evidence} evidence is never stock")
 

@@ -14,6 +14,7 @@ from store.archive_reading import opened
 from store.bulk import upsert
 from store.engine import in_turn, writing
 from store.rows import KINDS, MACHINES, PRICES, REGIONS, STOCKS, Key, Kind, Row, hash_of
+from store.settle import stamp_columns
 from store.times import micros
 
 BATCH = 5000
@@ -55,7 +56,7 @@ def import_file(engine: Engine, file: Path, now: datetime) -> Imported:
         with writing(engine) as connection:
             in_turn(connection, snapshot.FLAG)
             snapshot.clear(connection)
-            loading = _Loading(connection, snapshot.cells(connection))
+            loading = _Loading(connection, snapshot.cells(connection), archive.manifest.created_at)
             for line in archive.lines():
                 loading.take(line)
             loading.finish()
@@ -69,6 +70,7 @@ class _Loading:
 
     connection: Connection
     known: dict[tuple[str, str], int]
+    created_at: datetime
     providers: dict[str, Loaded] = field(default_factory=dict)
     _region: RegionLine | None = None
     _cell: int = 0
@@ -101,8 +103,9 @@ class _Loading:
         self._add(REGIONS, [((line.region,), (line.name, line.country, None))], ())
 
     def _end_region(self) -> None:
-        if self._region is not None and self._seen.newest is not None:
-            snapshot.fill_cell(self.connection, self._cell, self._seen.newest, self._seen.offers, self._seen.site)
+        if self._region is not None:
+            seen_at = self._seen.newest or self.created_at
+            snapshot.fill_cell(self.connection, self._cell, seen_at, self._seen.offers, self._seen.site)
 
     def _offer(self, line: OfferLine) -> None:
         self._seen.add(line)
@@ -122,7 +125,6 @@ class _Loading:
             self._write(kind)
 
     def _write(self, kind: Kind) -> None:
-        stamp = ("seen_at", "missing") if kind is PRICES else ("seen_at",) if kind.stamped else ()
-        columns = (*kind.values, "hash", *stamp)
+        columns = (*kind.values, "hash", *stamp_columns(kind))
         upsert(self.connection, kind.table, ("cell_id", *kind.key), columns, self._rows[kind.table])
         self._rows[kind.table].clear()

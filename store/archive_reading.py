@@ -15,6 +15,7 @@ import msgspec
 
 from catalog.offers import SKEW
 from store.archive import (
+    FIRST_TIME,
     FORMAT,
     LONGEST_LINE,
     MANIFEST,
@@ -31,7 +32,7 @@ from store.archive import (
 )
 
 LARGEST_MANIFEST = 1 << 16
-LARGEST_STATE = 1 << 33
+LARGEST_STATE = 1 << 31
 """Bytes unpacked: some 20 million offers."""
 _DAMAGE = (BadZipFile, zlib.error, EOFError, RuntimeError, struct.error, ValueError, OSError, OverflowError)
 """What reading a zip raises where its bytes are not as they should be."""
@@ -56,6 +57,8 @@ class Archive:
         machine: tuple[str, ...] = ()
         for number, data in enumerate(self._raw_lines(), start=1):
             line = self._decoded(number, data)
+            if isinstance(before, MachineLine) and not isinstance(line, OfferLine):
+                raise self._wrong(number - 1, "the machine has no offer")
             if before is not None and line.key <= before.key:
                 raise self._wrong(number, f"{' '.join(line.key)} stands twice, or in the wrong place")
             if isinstance(line, RegionLine):
@@ -66,12 +69,16 @@ class Archive:
                 raise self._wrong(number, "what it is of does not stand before it")
             before = line
             yield line
+        if isinstance(before, MachineLine):
+            raise self._wrong(self.manifest.members[STATE].rows, "the machine has no offer")
 
     def _decoded(self, number: int, data: bytes) -> AnyLine:
         try:
             line = decoded(data)
-        except (ValueError, msgspec.MsgspecError) as error:
+        except (ValueError, RecursionError, msgspec.MsgspecError) as error:
             raise self._wrong(number, str(error)) from error
+        if isinstance(line, OfferLine) and any(at < FIRST_TIME for at in line.times()):
+            raise self._wrong(number, f"a time is before {FIRST_TIME:%Y}")
         if isinstance(line, OfferLine) and any(at > self.manifest.created_at for at in line.times()):
             raise self._wrong(number, f"a time is after {self.manifest.created_at}, when the file was made")
         return line
@@ -147,6 +154,8 @@ def _manifest(file: Path, archive: ZipFile, now: datetime) -> Manifest:
     stated = manifest.members[STATE]
     if stated.bytes > LARGEST_STATE or archive.getinfo(STATE).file_size != stated.bytes or not stated.rows:
         raise _refused(file, f"{STATE} is empty, too large, or not of the size that {MANIFEST} says: {_EXPORT_AGAIN}")
+    if manifest.created_at < FIRST_TIME:
+        raise _refused(file, f"{MANIFEST}: it was not made in {manifest.created_at.year}")
     if manifest.created_at > now + SKEW:
         made = f"{manifest.created_at:%Y-%m-%d %H:%M} UTC"
         raise _refused(file, f"it was made at {made}, which is still to come here: set the clock that is wrong")
@@ -173,7 +182,7 @@ def _decoded(file: Path, data: bytes) -> Manifest:
         if version.format < FORMAT:
             raise _refused(file, f"there is no format {version.format}: {_EXPORT_AGAIN}")
         return msgspec.json.decode(data, type=Manifest)
-    except (ValueError, msgspec.MsgspecError) as error:
+    except (ValueError, RecursionError, msgspec.MsgspecError) as error:
         raise _refused(file, f"{MANIFEST}: {error}") from error
 
 

@@ -11,7 +11,7 @@ from sqlalchemy import ColumnElement, Connection, Engine, RowMapping, and_, exis
 from catalog.facts import Machine
 from catalog.offers import Place
 from catalog.words import Evidence, Level, Purchase
-from store.engine import placeholder, reading
+from store.engine import is_postgresql, placeholder, reading
 from store.offers import machine_of, place_of
 from store.rows import PRICES, STOCKS
 from store.tables import BEATS, CELLS, LOGS, PAST_MACHINES, REGIONS, SERIES
@@ -139,6 +139,10 @@ def tracks(engine: Engine, log: Log[S], sources: Collection[Source], window: Spa
     """
     points: dict[Source, list[Point[S]]] = {source: [] for source in sources}
     with reading(engine) as connection:
+        if is_postgresql(
+            connection
+        ):  # before it sees any state: a month that is being dropped is waited for, not missed
+            connection.exec_driver_sql(f"LOCK TABLE {log.table} IN ACCESS SHARE MODE")
         read = 0
         for some in _chunks(sorted(points)):
             for cell_id, series_id, at, *values in _points(connection, log, some, window, MOST_POINTS + 1 - read):

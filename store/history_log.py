@@ -109,7 +109,7 @@ def bring_back(connection: Connection, cell_id: int, at: datetime) -> None:
 
 def keep_past_machines(connection: Connection, cell: RowMapping, keys: Iterable[Key], now: datetime) -> None:
     """Keep machines of a cell as they are, before they go."""
-    rows = [(cell["provider"], micros(now), cell["id"], *key) for key in keys]
+    rows = [(cell["provider"], micros(now), cell["id"], *key) for key in sorted(keys)]  # as any other writer's order
     if not rows:
         return
     columns = ", ".join(MACHINES.values)

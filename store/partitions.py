@@ -30,7 +30,7 @@ def prepare(engine: Engine, now: datetime) -> None:
     first = _month(now)
     months = (first, _next(first))
     with reading(engine) as connection:
-        missing = [(log, month) for log in _logs() for month in months if not _exists(connection, _name(log, month))]
+        missing = [(log, month) for log in _logs() for month in months if _wanted(connection, log, month)]
     for log, month in missing:
         with writing(engine) as connection:
             in_turn(connection, PARTITIONS)
@@ -83,13 +83,19 @@ def _months(connection: Connection, log: str) -> Iterator[tuple[str, datetime]]:
             yield name, datetime(int(found[2]), int(found[3]), 1, tzinfo=UTC)
 
 
-def _make(connection: Connection, log: str, month: datetime) -> None:
-    connection.exec_driver_sql(f"LOCK TABLE {log} IN ACCESS EXCLUSIVE MODE")  # else a point may come after we looked
-    name, start, end = _name(log, month), micros(month), micros(_next(month))
+def _wanted(connection: Connection, log: str, month: datetime) -> bool:
+    """Whether a month has no partition, and no points in the default one yet."""
+    start, end = micros(month), micros(_next(month))
     held = connection.exec_driver_sql(
         f"SELECT EXISTS (SELECT 1 FROM {log}_rest WHERE at >= {start} AND at < {end})"  # noqa: S608 - our own names
     )
-    if not held.scalar_one() and not _exists(connection, name):
+    return not held.scalar_one() and not _exists(connection, _name(log, month))
+
+
+def _make(connection: Connection, log: str, month: datetime) -> None:
+    connection.exec_driver_sql(f"LOCK TABLE {log} IN ACCESS EXCLUSIVE MODE")  # else a point may come after we looked
+    name, start, end = _name(log, month), micros(month), micros(_next(month))
+    if _wanted(connection, log, month):
         connection.exec_driver_sql(f"CREATE TABLE {name} PARTITION OF {log} FOR VALUES FROM ({start}) TO ({end})")
 
 

@@ -6,11 +6,12 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from sqlalchemy import Connection, Engine, Row, case, delete, insert, literal, or_, select, update
+from sqlalchemy import ColumnElement, Connection, Engine, Row, case, delete, insert, literal, or_, select, update
 
 from store.engine import in_turn, reading, writing
 from store.history_log import end_all, keep_past_machines
 from store.join import SNAPSHOT_FEED
+from store.record import later
 from store.tables import CELLS, DRIFTS, FACTS, MACHINES, NOTES, PROVIDERS, REGIONS
 from store.times import Instant
 
@@ -126,12 +127,11 @@ def _drop(connection: Connection, dropped: Sequence[Row[Any]], replaced: Collect
     """Poll these cells no more. All that those of a feed said whose place others take goes: nobody asks for it any
     more, so nothing could ever settle it. The cells themselves stay, since their history does.
     """
-    retired = [row for row in dropped if row.feed in replaced]
+    retired = CELLS.c.id.in_([row.id for row in dropped if row.feed in replaced])
     silenced = [row.id for row in dropped if row.feed not in replaced and row.planned]
     _empty(connection, retired, now)
     values = {"planned": False, "revision": CELLS.c.revision + 1}
-    of_retired = CELLS.c.id.in_([row.id for row in retired])
-    connection.execute(update(CELLS).where(of_retired).values(values | _UNSEEN))
+    connection.execute(update(CELLS).where(retired).values(values | _UNSEEN))
     connection.execute(update(CELLS).where(CELLS.c.id.in_(silenced)).values(values))
 
 
@@ -139,15 +139,20 @@ _UNSEEN = {"seen_at": None, "status": "new", "error": None, "failures": 0, "fact
 """What a cell is that has said nothing."""
 
 
-def _empty(connection: Connection, cells: Sequence[Row[Any]], now: datetime) -> None:
-    """Take out all that cells said; what machines there were is kept for their history."""
+def _empty(connection: Connection, which: ColumnElement[bool], now: datetime) -> None:
+    """Take out all that cells said; what machines there were is kept for their history, which ends here.
+
+    The cells are locked first: what is being recorded of them is waited for, and goes too.
+    """
+    cells = connection.execute(select(CELLS).where(which).order_by(CELLS.c.id).with_for_update()).mappings().all()
     for cell in cells:
+        at = later(cell, now)
         named = connection.execute(
-            select(MACHINES.c.region, MACHINES.c.instance_type).where(MACHINES.c.cell_id == cell.id)
+            select(MACHINES.c.region, MACHINES.c.instance_type).where(MACHINES.c.cell_id == cell["id"])
         )
-        keep_past_machines(connection, cell._mapping, [tuple(row) for row in named], now)  # noqa: SLF001
-        end_all(connection, cell.id, now)
-    ids = [cell.id for cell in cells]
+        keep_past_machines(connection, cell, [tuple(row) for row in named], at)
+        end_all(connection, cell["id"], at)
+    ids = [cell["id"] for cell in cells]
     for table in (*FACTS, NOTES, DRIFTS):
         connection.execute(delete(table).where(table.c.cell_id.in_(ids)))
 
@@ -189,7 +194,7 @@ def _start_over(connection: Connection, provider: str, now: datetime) -> None:
 
 def _leave_site(connection: Connection, provider: str, now: datetime) -> None:
     """Take out all that was said under another site: none of its prices may stand under this one, however fresh."""
-    _empty(connection, connection.execute(select(CELLS).where(_of(provider))).all(), now)
+    _empty(connection, _of(provider), now)
     values = _UNSEEN | {"revision": CELLS.c.revision + 1}
     connection.execute(update(CELLS).where(_of(provider)).values(values))
 

@@ -29,7 +29,7 @@ def believable(stated: Sorted) -> tuple[Sorted, list[Note]]:
     rates = {currency: _nanos_per_usd(currency) for currency in {str(price[_CURRENCY]) for price in prices.values()}}
     counts = {str(machine[_COUNT] or 1) for machine in stated.rows[MACHINES.table].values()}
     smallest = min([Fraction(1), *map(_gpus, counts)])
-    usual = {name: (int(FLOOR_USD * nanos), int(CEILING_USD * smallest * nanos)) for name, nanos in rates.items()}
+    usual = {name: (floor_nanos(name), int(CEILING_USD * smallest * nanos)) for name, nanos in rates.items()}
     low: set[Key] = set()
     high: set[Key] = set()
     for key, price in prices.items():
@@ -43,6 +43,11 @@ def believable(stated: Sorted) -> tuple[Sorted, list[Note]]:
         kept = {key: price for key, price in prices.items() if key not in low}
         stated = replace(stated, rows={**stated.rows, PRICES.table: kept})
     return stated, [_note(key) for key in prices if key in low or key in high] if low or high else []
+
+
+def floor_nanos(currency: str) -> int:
+    """The least price that is believed, in nano-units of a currency per machine-hour."""
+    return int(FLOOR_USD * _nanos_per_usd(currency))
 
 
 def _note(key: Key) -> Note:

@@ -87,7 +87,7 @@ def record(engine: Engine, lease: Lease, answer: Answer, now: datetime, due_at: 
     digest = stated.digest
     with writing(engine) as connection:
         cell = _held_cell(connection, lease)
-        at, seen_at = _later(cell, now), _later(cell, answer.asked_at or now)
+        at, seen_at = later(cell, now), later(cell, answer.asked_at or now)
         _mend_future(connection, cell, min(at, seen_at))
         whole = not answer.missing
         if whole and _shrunk(cell, stated, at):
@@ -132,7 +132,7 @@ def unchanged(engine: Engine, lease: Lease, now: datetime, due_at: datetime) -> 
     """The provider says that nothing changed: the cell is seen now, as it stands. One never seen stays so."""
     with writing(engine) as connection:
         cell = _held_cell(connection, lease)
-        at = _later(cell, now)
+        at = later(cell, now)
         _mend_future(connection, cell, at)
         result = Result("unchanged", cell["facts"])
         seen_at = cell["seen_at"] and at
@@ -161,7 +161,7 @@ def failed(
             connection.execute(delete(DRIFTS).where(DRIFTS.c.cell_id == lease.cell_id))
             row = {"cell_id": lease.cell_id, "at": now, "page": page, "error": result.error or "", "body": body}
             connection.execute(insert(DRIFTS).values(row))
-        at = _later(cell, now)
+        at = later(cell, now)
         revision = cell["revision"] + (("off" in (cell["status"], result.status)) and cell["status"] != result.status)
         changes = {"failures": cell["failures"] + 1, "revision": revision}
         _finish(connection, lease, result, at, due_at, **changes, **_held(cell))
@@ -176,7 +176,7 @@ def _held_cell(connection: Connection, lease: Lease) -> RowMapping:
     return row
 
 
-def _later(cell: RowMapping, now: datetime) -> datetime:
+def later(cell: RowMapping, now: datetime) -> datetime:
     """The time of a poll: it never goes back within a cell, however the clock steps.
 
     Only a time further ahead than `LONGEST_PAUSE` is let go: the clock that it was read from was wrong by hours, and

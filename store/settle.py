@@ -61,7 +61,7 @@ def _write_kind(
             changed.append((cell["id"], *key, *values, row_hash, *tail))
             if history is not None and kind.logged:
                 _log(history, kind, key, values, before)
-    columns = (*kind.values, "hash", *_stamp_columns(kind))
+    columns = (*kind.values, "hash", *stamp_columns(kind))
     upsert(connection, kind.table, ("cell_id", *kind.key), columns, changed)
     return whole and _settle(connection, kind, cell, known, stated, history, now)
 
@@ -75,10 +75,11 @@ def _log(history: History, kind: Kind, key: Key, values: Row, before: tuple[Valu
 
 def _stamp(kind: Kind, stamp: int | None) -> tuple[int | None, ...]:
     """The columns beside the values: when the row itself was last seen, and how often it was missing since."""
-    return (stamp, 0)[: len(_stamp_columns(kind))]
+    return (stamp, 0)[: len(stamp_columns(kind))]
 
 
-def _stamp_columns(kind: Kind) -> tuple[str, ...]:
+def stamp_columns(kind: Kind) -> tuple[str, ...]:
+    """The names of those columns."""
     if kind is PRICES:
         return ("seen_at", "missing")
     return ("seen_at",) if kind.stamped else ()

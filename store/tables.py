@@ -112,14 +112,9 @@ class ZoneRow(SQLModel, table=True):
     hash: int = _big()
 
 
-class MachineRow(SQLModel, table=True):
-    """A machine as a cell stated it. `gpu_count` is an exact fraction in text; `seen_at` null is the cell's own."""
+class _MachineSaid(SQLModel):
+    """What is stated of a machine. `gpu_count` is an exact fraction in text."""
 
-    __tablename__ = "machines"
-
-    cell_id: int = Field(primary_key=True)
-    region: str = Field(primary_key=True, index=True)
-    instance_type: str = Field(primary_key=True)
     gpu: str | None
     gpu_count: str | None
     gpu_raw: str
@@ -132,6 +127,16 @@ class MachineRow(SQLModel, table=True):
     hosting: str
     upstream: str | None
     purchases: str
+
+
+class MachineRow(_MachineSaid, table=True):
+    """A machine as a cell stated it; `seen_at` null is the cell's own."""
+
+    __tablename__ = "machines"
+
+    cell_id: int = Field(primary_key=True)
+    region: str = Field(primary_key=True, index=True)
+    instance_type: str = Field(primary_key=True)
     hash: int = _big()
     seen_at: datetime | None = _time(null=True)
 
@@ -257,7 +262,7 @@ class BeatRow(SQLModel, table=True):
     """When the last answer of it goes stale."""
 
 
-class PastMachineRow(SQLModel, table=True):
+class PastMachineRow(_MachineSaid, table=True):
     """A machine as it last was, of those that are gone: so that its history can still be asked for."""
 
     __tablename__ = "past_machines"
@@ -265,18 +270,6 @@ class PastMachineRow(SQLModel, table=True):
     provider: str = Field(primary_key=True)
     region: str = Field(primary_key=True)
     instance_type: str = Field(primary_key=True)
-    gpu: str | None
-    gpu_count: str | None
-    gpu_raw: str
-    vram_mib: int | None
-    vcpus: int | None
-    memory_mib: int | None
-    nvlink: bool | None
-    rdma: bool | None
-    bare_metal: bool | None
-    hosting: str
-    upstream: str | None
-    purchases: str
     gone_at: datetime = _time(index=True)
 
 

@@ -7,7 +7,7 @@ from datetime import timedelta
 from typing import Any, Protocol, cast
 
 from sqlalchemy import Connection, Engine, text
-from sqlalchemy.exc import DBAPIError
+from sqlalchemy.exc import SQLAlchemyError
 
 from store.engine import is_postgresql
 
@@ -56,7 +56,7 @@ class Listener:
     def __init__(self, engine: Engine, every: timedelta) -> None:
         import psycopg
 
-        self._lost = (DBAPIError, psycopg.Error)
+        self._lost = (SQLAlchemyError, psycopg.Error)  # also where all connections are in use
         self._engine = engine
         self._every_s = every.total_seconds()
         self._connection: Connection | None = None

@@ -1,6 +1,8 @@
 """Many rows at once: what is written is what was said, on both databases, in small and in large numbers."""
 
 import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -12,7 +14,6 @@ from catalog.words import Level
 from store import record, schedule
 from store.bulk import FEW, upsert
 from store.engine import writing
-from store.planning import SCHEDULE
 from store.record import Answer
 from store.tables import CELLS, PRICES
 from tests.support.stored import LEASE, MINUTE, T0, Cloud, machine, opened, plan, planned_cell, price, rows, stock
@@ -96,16 +97,11 @@ def test_many_workers_claim_each_cell_once_and_record_what_they_claimed(tmp_path
 
 def test_planning_pausing_and_recording_at_once_wait_for_each_other_and_lose_nothing(tmp_path: Path) -> None:
     polled = Cloud(tmp_path, *(planned_cell("stock", place=f"r{number}") for number in range(20)))
-    engine, failures = polled.engine, []
-    assert SCHEDULE
+    engine = polled.engine
 
-    def guarded(work: Any) -> None:
-        try:
-            for number in range(10):
-                work(number)
-        except BaseException as error:
-            failures.append(error)
-            raise
+    def ten_times(work: Callable[[int], None]) -> None:
+        for number in range(10):
+            work(number)
 
     def replan(number: int) -> None:
         plan(
@@ -122,12 +118,9 @@ def test_planning_pausing_and_recording_at_once_wait_for_each_other_and_lose_not
             answer = Answer([machine(region=lease.place), stock(region=lease.place, level=level)])
             record.record(engine, lease, answer, T0 + MINUTE * number, T0 + MINUTE * (number + 1))
 
-    threads = [threading.Thread(target=guarded, args=(work,)) for work in (replan, pause, poll, poll, replan)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(60)
-    assert failures == []
+    with ThreadPoolExecutor(5) as pool:
+        for future in [pool.submit(ten_times, work) for work in (replan, pause, poll, poll, replan)]:
+            future.result(60)
     assert len(rows(engine, "cells")) == 20
 
 

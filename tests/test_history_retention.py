@@ -1,7 +1,6 @@
 """What is forgotten of the history, and what stays; the months of the logs on PostgreSQL."""
 
-import threading
-from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 from pathlib import Path
@@ -181,13 +180,6 @@ def test_several_workers_may_prune_while_another_records(cloud: Cloud, monkeypat
     names = [f"m{number}" for number in range(20)]
     for day in range(6):
         cloud.told(T0 + day * DAY, *(price(name, (day + 1) * NANO) for name in names), feed="prices")
-    failures: list[BaseException] = []
-
-    def run(work: Callable[[], None]) -> None:
-        try:
-            work()
-        except BaseException as error:  # noqa: BLE001 - told below
-            failures.append(error)
 
     def pruned() -> None:
         prune(cloud.engine, T0 + 5 * DAY, calls=12)
@@ -197,12 +189,9 @@ def test_several_workers_may_prune_while_another_records(cloud: Cloud, monkeypat
             facts: list[Fact] = [price(name, (10 + minute) * NANO) for name in names]
             cloud.told(T0 + 6 * DAY + minute * MINUTE, *facts, feed="prices")
 
-    threads = [threading.Thread(target=run, args=(work,)) for work in (pruned, pruned, told)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(60)
-    assert failures == []
+    with ThreadPoolExecutor(3) as pool:
+        for future in [pool.submit(work) for work in (pruned, pruned, told)]:
+            future.result(60)
     assert len(rows(cloud.engine, "series")) == 20
     assert sorted({at for at, _ in points(cloud.engine)}) == [5 * DAY, *(6 * DAY + n * MINUTE for n in range(1, 6))]
     assert len(points(cloud.engine)) == 20 * 6
@@ -273,20 +262,9 @@ def test_a_month_that_the_default_partition_holds_points_of_stays_there(postgres
 
 
 def test_several_processes_may_prepare_at_once(postgresql: Cloud) -> None:
-    failures: list[BaseException] = []
-
-    def prepare() -> None:
-        try:
-            partitions.prepare(postgresql.engine, T0)
-        except BaseException as error:  # noqa: BLE001 - told below
-            failures.append(error)
-
-    threads = [threading.Thread(target=prepare) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(60)
-    assert failures == []
+    with ThreadPoolExecutor(4) as pool:
+        for future in [pool.submit(partitions.prepare, postgresql.engine, T0) for _ in range(4)]:
+            future.result(60)
     assert months(postgresql.engine) == ["price_log_2026_11", "price_log_2026_12"]
 
 

@@ -4,6 +4,8 @@ import sqlalchemy as sa
 from alembic import op
 
 import store.times
+from store.bulk import upsert
+from store.rows import series_of
 
 revision = "0002"
 down_revision = "0001"
@@ -78,6 +80,30 @@ def upgrade() -> None:
     op.create_index(op.f("ix_past_machines_gone_at"), "past_machines", ["gone_at"], unique=False)
     if op.get_bind().dialect.name == "postgresql":
         _postgresql()
+    _begin_history()
+
+
+def _begin_history() -> None:
+    """What is stated now is what the history begins with, at the time when it was last seen."""
+    stated = (("prices", "price_log", "nanos, currency"), ("stocks", "stock_log", "level, evidence"))
+    for facts, log, logged in stated:
+        rows = op.get_bind().exec_driver_sql(
+            "SELECT cell_id, region, zone_key, instance_type, purchase, zone, zone_id, "  # noqa: S608 - our own names
+            f"coalesce(facts.seen_at, cells.seen_at), {logged} FROM {facts} AS facts "
+            "JOIN cells ON cells.id = cell_id WHERE feed <> 'snapshot' AND cells.seen_at IS NOT NULL"
+        )
+        of_series, points = [], []
+        for cell_id, *key, zone, zone_id, seen_at, first, second in rows.fetchall():
+            series = series_of(tuple(key))
+            of_series.append((cell_id, series, *key, zone, zone_id))
+            points.append((cell_id, series, seen_at, first, second))
+        columns = ("region", "zone_key", "instance_type", "purchase", "zone", "zone_id")
+        upsert(op.get_bind(), "series", ("cell_id", "id"), columns, of_series)
+        upsert(op.get_bind(), log, ("cell_id", "series", "at"), logged.split(", "), points)
+    op.execute(
+        "INSERT INTO beats SELECT id, seen_at, seen_at + CAST(fresh_s * 1000000 AS BIGINT) FROM cells "
+        "WHERE feed <> 'snapshot' AND seen_at IS NOT NULL"
+    )
 
 
 def _postgresql() -> None:
