@@ -81,7 +81,9 @@ class Board:
         """Read what changed. A database that fails leaves the last good offers; it is logged once, until it is back."""
         with self._lock:
             try:
-                self.view = self._read(now)
+                before, self.view = self.view, self._read(now)
+                if before.error is not None:
+                    structlog.get_logger().warning("the database is read again")
             except SQLAlchemyError as error:
                 if self.view.error is None:
                     structlog.get_logger().error("database cannot be read; answering from memory", error=str(error))

@@ -29,8 +29,8 @@ def router(serving: Serving) -> APIRouter:
     @routes.get("/cheapest", openapi_extra=QUESTION, responses=answers(CheapestShape))
     async def cheapest(request: Request) -> Response:
         """The cheapest offer in stock, the next ones, and why not another. 200 whenever the question is valid."""
-        now = serving.now().replace(microsecond=0)  # as precisely as an answer shows it
-        kept, question = serving.kept.at(serving.board.view.version, now), request.scope["query_string"]
+        now, question = serving.now(), request.scope["query_string"]
+        kept = serving.kept.at(serving.board.view.version, now.replace(microsecond=0))
         body = kept.get(question)
         if body is None:
             asked = _asked(serving, request, "cheapest", now)

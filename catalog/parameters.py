@@ -69,5 +69,14 @@ _OF_A_SERIES = (
 HISTORY_PARAMETERS: Mapping[str, Parameter] = {
     "from": Parameter("begin of the window: a time, a day or an age; default 7d", ("7d", "2026-11-01")),
     "to": Parameter("end of the window, likewise; default now", ("24h", "2026-11-08T00:00:00Z")),
-} | {name: PARAMETERS[name] for name in _OF_A_SERIES}
+    **{name: PARAMETERS[name] for name in _OF_A_SERIES},
+    "purchase": Parameter("how it is bought; any unless said", ("spot", "on_demand,spot", "month")),
+    "provider": Parameter("these providers alone", ("tencent,aws", "!runpod")),
+    "country": Parameter("these countries alone, ISO 3166 alpha-2", ("CN", "!US")),
+    "mainland_china": Parameter("in, or outside, mainland China", ("true", "false")),
+    "region": Parameter("places: code, glob, provider:region or city", ("ap-guangzhou", "us-*", "南京")),
+    "zone": Parameter("zones: name, id or glob", ("ap-nanjing-1",)),
+    "hosting": Parameter("who runs the hosts; any unless said", ("datacenter", "community", "any")),
+    "limit": Parameter("how many series; default 100, to 1000", ("20",)),
+}
 """The parameters of a question for history."""

@@ -26,6 +26,7 @@ class Crew:
         self._polls = polls
         self._one = one
         self._feeds = one.feeds()
+        self._fingerprint = one.fingerprint()
         self._at_once = at_once
         self._reach = reach
         self._pool = ThreadPoolExecutor(at_once, one.name)
@@ -57,7 +58,8 @@ class Crew:
         return self.under_way()
 
     def _take(self, most: int) -> None:
-        for lease in schedule.claim(self._polls.engine, self._polls.clock(), LEASE, most, provider=self._one.name):
+        name, engine, now = self._one.name, self._polls.engine, self._polls.clock()
+        for lease in schedule.claim(engine, now, LEASE, most, provider=name, fingerprint=self._fingerprint):
             if not self._begin(lease):
                 schedule.release(self._polls.engine, lease, self._polls.clock())
 

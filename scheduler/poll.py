@@ -54,6 +54,8 @@ LONGEST_WAIT = timedelta(days=1)
 """The longest that a throttled cell itself is not due: some calls are blocked for a day. Others under its limit pause
 for an hour at most.
 """
+SPARE = 0.005
+"""The least of that spread: workers know the database's time to some milliseconds."""
 JITTER = 0.05
 """Due times are spread by up to this part of the interval, later only: no cell is polled twice within its interval."""
 
@@ -338,7 +340,7 @@ def _pause(error: ProviderError, lease: Lease) -> timedelta:
 
 def _next_due(lease: Lease) -> datetime:
     """One interval after this poll began, never more than one for a time away: a late poll is caught up once."""
-    return lease.started_at + lease.every * random.uniform(1, 1 + JITTER)
+    return lease.started_at + lease.every * random.uniform(1 + SPARE, 1 + JITTER)
 
 
 def _cell(lease: Lease) -> Cell:

@@ -26,6 +26,8 @@ LONGEST_LINE = 1 << 20
 """Bytes of a line."""
 
 Name = Annotated[str, Meta(min_length=1)]
+Program = Annotated[str, Meta(pattern=r"^[ -~]{1,100}\Z")]
+"""It is told to people as it stands."""
 Time = Annotated[datetime, Meta(tz=True)]
 FIRST_TIME = datetime(2000, 1, 1, tzinfo=UTC)
 """No price and no stock is older than that: an earlier time was never the time of anything."""
@@ -202,7 +204,7 @@ class Manifest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What the file is: when and by what it was made, and what its state is to be."""
 
     format: int
-    program: Name
+    program: Program
     created_at: Time
     members: dict[str, Member]
 
@@ -211,7 +213,7 @@ class Version(msgspec.Struct, frozen=True):
     """As much of a manifest as every version of it has."""
 
     format: int
-    program: str = "another version"
+    program: Program = "another version"
 
 
 _NUL = re.compile(rb"(?<!\\)((?:\\\\)*)\\u0000")

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Any, cast
 
 from sqlalchemy import Connection
+from sqlalchemy.exc import DBAPIError
 
 from store.engine import is_postgresql, placeholder
 
@@ -38,7 +39,15 @@ def _copy(connection: Connection, table: str, columns: str, rows: Rows) -> None:
         f"CREATE TEMPORARY TABLE IF NOT EXISTS new_{table} ON COMMIT DELETE ROWS AS "  # noqa: S608
         f"SELECT {columns} FROM {table} WITH NO DATA"
     )
-    driver = cast("Any", connection.connection.driver_connection)
-    with driver.cursor() as cursor, cursor.copy(f"COPY new_{table} ({columns}) FROM STDIN") as copy:
-        for row in rows:
-            copy.write_row(row)
+    import psycopg
+
+    driver, sql = cast("Any", connection.connection.driver_connection), f"COPY new_{table} ({columns}) FROM STDIN"
+    try:
+        with driver.cursor() as cursor, cursor.copy(sql) as copy:
+            for row in rows:
+                copy.write_row(row)
+    except psycopg.Error as error:  # as SQLAlchemy raises it of every other statement
+        lost, dialect = bool(driver.closed), connection.dialect
+        raise DBAPIError.instance(
+            sql, None, error, psycopg.Error, connection_invalidated=lost, dialect=dialect
+        ) from error

@@ -29,7 +29,7 @@ def open_engine(url: str) -> Engine:
     """
     try:
         parsed = make_url(url)
-    except ArgumentError as error:
+    except (ArgumentError, ValueError) as error:  # ValueError: a port that is no number
         raise _not_an_address() from error
     kind = parsed.get_backend_name()
     if kind == "sqlite":
@@ -91,6 +91,8 @@ def _not_an_address() -> DatabaseError:
 
 _WRITABLE = "make it writable, or name another in GPUFARE_DATABASE_URL"
 _OTHER_VERSION = "run that version of gpufare, or name another database in GPUFARE_DATABASE_URL"
+_SECRET = ("password", "sslpassword", "passfile")
+"""What a PostgreSQL address may hold beside its user's password."""
 _SERVER = "is the server running, and is GPUFARE_DATABASE_URL right?"
 
 
@@ -101,7 +103,9 @@ def _unusable(where: str, why: str, advice: str) -> DatabaseError:
 def shown(engine: Engine) -> str:
     """Which database it is, for people: the file, or the address without its password."""
     url = engine.url
-    return str(url.database) if url.get_backend_name() == "sqlite" else url.render_as_string(hide_password=True)
+    if url.get_backend_name() == "sqlite":
+        return str(url.database)
+    return url.difference_update_query(_SECRET).render_as_string(hide_password=True)
 
 
 def _on_connect(connection: Any, _record: object) -> None:

@@ -10,12 +10,13 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from sqlalchemy import Connection, Engine, RowMapping, bindparam, delete, insert, select, update
+from sqlalchemy.exc import DataError
 
 from catalog.facts import Fact, Note
 from store.engine import writing
 from store.history_log import beat, bring_back
 from store.plausible import believable
-from store.rows import REGIONS, Sorted, sort_facts
+from store.rows import REGIONS, Sorted, sort_facts, storable
 from store.settle import known_rows, write_facts
 from store.tables import CELLS, DRIFTS, NOTES, SYNCS
 from store.times import LONGEST_PAUSE
@@ -80,10 +81,33 @@ class Result:
 
 
 def record(engine: Engine, lease: Lease, answer: Answer, now: datetime, due_at: datetime) -> Result:
-    """Commit an answer, all of it or nothing. Raises LeaseLost if the cell is no longer ours."""
+    """Commit an answer, all of it or nothing. Raises LeaseLost if the cell is no longer ours.
+
+    What no database of ours can hold is left out and noted.
+    """
     stated, strange = believable(sort_facts(answer.facts))
     notes = Counter([*answer.notes, *stated.conflicts, *strange])
     notes.update({Note("skipped", reason): count for reason, count in answer.skipped.items()})
+    try:
+        return _record(engine, lease, answer, stated, notes, now, due_at)
+    except (DataError, OverflowError, UnicodeEncodeError):  # seldom: not looked for in every answer
+        kept, left_out = storable(stated)
+        if not left_out:
+            raise
+        notes.update(left_out)
+        return _record(engine, lease, answer, kept, notes, now, due_at)
+
+
+def _record(
+    engine: Engine,
+    lease: Lease,
+    answer: Answer,
+    stated: Sorted,
+    notes: Counter[Note],
+    now: datetime,
+    due_at: datetime,
+) -> Result:
+    notes = Counter(notes)
     digest = stated.digest
     with writing(engine) as connection:
         cell = _held_cell(connection, lease)

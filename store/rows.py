@@ -2,7 +2,7 @@
 
 import marshal
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from hashlib import blake2b
 from typing import Any
@@ -249,6 +249,43 @@ def _settle_contradictions(
             yield Note(
                 f"contradicting_{kind.table}", f"{' '.join(filter(None, key))}: {', '.join(sorted(contradicted))}"
             )
+
+
+_WIDE = frozenset({"nanos", "list_nanos", "upfront_nanos", "as_of"})
+"""Columns of 64 bits; other numbers have 32."""
+
+
+def storable(stated: Sorted) -> tuple[Sorted, list[Note]]:
+    """What is stated without the rows that a database has no room for (numbers), or no way to write (a NUL, half a
+    surrogate pair); and a note for each of those.
+    """
+    kept: dict[str, dict[Key, Row]] = {}
+    notes = []
+    for kind in KINDS:
+        of_kind = stated.rows[kind.table]
+        kept[kind.table] = {key: values for key, values in of_kind.items() if _fits(kind, key, values)}
+        notes += [Note("unstorable", f"{kind.table} {_plain(key)}") for key in of_kind if key not in kept[kind.table]]
+    return replace(stated, rows=kept), notes
+
+
+def _fits(kind: Kind, key: Key, values: Row) -> bool:
+    return all(map(_writable, key)) and all(
+        _writable(value) if isinstance(value, str) else _small(name, value)
+        for name, value in zip(kind.values, values, strict=True)
+    )
+
+
+def _writable(text: str) -> bool:
+    return "\0" not in text and not any("\ud800" <= character <= "\udfff" for character in text)
+
+
+def _small(name: str, value: Value) -> bool:
+    return not isinstance(value, int) or abs(value) < (2**63 if name in _WIDE else 2**31)
+
+
+def _plain(key: Key) -> str:
+    """A key with what cannot be written in it escaped."""
+    return " ".join(filter(None, key)).encode("ascii", "backslashreplace").decode().replace("\0", "\\0")
 
 
 def _stated(name: str, values: Iterable[Value]) -> set[Value]:

@@ -45,12 +45,20 @@ def claim(
     most: int,
     *,
     provider: str | None = None,
+    fingerprint: str | None = None,
     only: Iterable[int] | None = None,
 ) -> list[Lease]:
-    """Lease up to `most` due cells, longest due first. No cell is leased twice at a time, however many workers ask."""
+    """Lease up to `most` due cells, longest due first. No cell is leased twice at a time, however many workers ask.
+
+    With a `fingerprint`, only cells of providers that were planned with those settings: what is fetched with others (of
+    another site, say) is not to be recorded here.
+    """
     due = _due(now)
     if provider is not None:
         due = and_(due, CELLS.c.provider == provider)
+    if fingerprint is not None:
+        same = select(PROVIDERS.c.name).where(PROVIDERS.c.fingerprint == fingerprint)
+        due = and_(due, CELLS.c.provider.in_(same))
     if only is not None:
         due = and_(due, CELLS.c.id.in_(list(only)))
     query = select(CELLS).where(due).order_by(CELLS.c.due_at, CELLS.c.id).limit(most)

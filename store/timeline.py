@@ -16,6 +16,7 @@ from catalog.words import EVIDENCES, Evidence, Level
 UNOBSERVED = "unobserved"
 SHARES = (Level.IN_STOCK.value, Level.LOW.value, Level.OUT.value, Level.UNKNOWN.value, UNOBSERVED)
 """The names of the shares, in the order in which they are told."""
+_MICROSECOND = timedelta(microseconds=1)
 _UNITS = 10_000
 """A share has four decimals."""
 
@@ -192,8 +193,8 @@ def shares(lengths: Mapping[str, timedelta]) -> dict[str, str]:
 
     What happened at all is never told as 0, and so nothing is told as 1 but what was so throughout.
     """
-    whole = sum(lengths.values(), timedelta(0))
-    exact = {name: divmod(length * _UNITS, whole) for name, length in lengths.items()}
+    micros = {name: length // _MICROSECOND for name, length in lengths.items()}  # a timedelta overflows in centuries
+    exact = {name: divmod(length * _UNITS, sum(micros.values())) for name, length in micros.items()}
     units = {name: max(floor, int(lengths[name] > timedelta(0))) for name, (floor, _) in exact.items()}
     left = _UNITS - sum(units.values())
     raised = sorted((name for name in exact if units[name] == exact[name][0]), key=lambda name: exact[name][1])

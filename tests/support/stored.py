@@ -1,6 +1,7 @@
 """Small builders for the tests of the store: a database in a folder, cells in it, and polls that say this or that."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from fractions import Fraction
 from pathlib import Path
@@ -13,7 +14,7 @@ from catalog.facts import Fact, Machine, Note, Offered, Price, Stock
 from catalog.offers import Offer
 from catalog.words import Evidence, Level, Purchase
 from store import planning, record, schedule
-from store.engine import migrate, reading
+from store.engine import migrate, reading, writing
 from store.offers import load
 from store.planning import PlannedCell, PlannedProvider
 from store.record import Answer, Lease, Result
@@ -73,6 +74,18 @@ def rows(engine: Engine, table: str, columns: str = "*") -> list[dict[str, Any]]
     with reading(engine) as connection:
         found = connection.exec_driver_sql(f"SELECT {columns} FROM {table}{order}")  # noqa: S608 - test tables
         return [dict(row) for row in found.mappings()]
+
+
+@contextmanager
+def without_syncs(engine: Engine) -> Iterator[None]:
+    """A database in which no poll can be told of, and so none be recorded to its end."""
+    with writing(engine) as connection:
+        connection.exec_driver_sql("ALTER TABLE syncs RENAME TO hidden")
+    try:
+        yield
+    finally:
+        with writing(engine) as connection:
+            connection.exec_driver_sql("ALTER TABLE hidden RENAME TO syncs")
 
 
 class Cloud:
