@@ -19,7 +19,7 @@ from sqlmodel import SQLModel
 from catalog.facts import Fact, Region
 from store import schedule
 from store.engine import DatabaseError, migrate, open_engine, placeholder, reading, writing
-from store.rows import KINDS, sort_facts
+from store.rows import KINDS, series_of, sort_facts
 from store.tables import CELLS, FACTS, LIMITS
 from store.times import instant, micros
 from tests.support.databases import new_database
@@ -106,11 +106,24 @@ def test_a_database_of_the_first_version_keeps_what_it_holds(empty: str) -> None
         connection.exec_driver_sql(
             f"INSERT INTO cells ({columns}) VALUES ({values}, 'ok', NULL, 0, 3, 2, NULL, NULL)"  # noqa: S608
         )
+        connection.exec_driver_sql(
+            "INSERT INTO prices VALUES "
+            "(1, 'r1', '', 'm1', 'on_demand', NULL, NULL, 7, 'USD', 'x', NULL, NULL, NULL, false, NULL, 1, NULL, 0)"
+        )
+        connection.exec_driver_sql(
+            "INSERT INTO stocks VALUES "
+            "(1, 'r1', 'z1', 'm1', 'spot', 'z', 'z1', 'low', 'reported', '', NULL, NULL, 1, 3)"
+        )
     migrate(engine)
     assert differences(engine) == []
     with reading(engine) as connection:
         (kept,) = connection.execute(select(CELLS)).mappings()
     assert (kept["provider"], kept["revision"], kept["seen_at"], kept["digest"]) == ("cloud", 7, instant(5), "")
+    on_demand, spot = series_of(("r1", "", "m1", "on_demand")), series_of(("r1", "z1", "m1", "spot"))
+    assert {(row["id"], row["zone"]) for row in rows(engine, "series")} == {(on_demand, None), (spot, "z")}
+    assert [tuple(row.values()) for row in rows(engine, "price_log")] == [(1, on_demand, 5, 7, "USD")]
+    assert [tuple(row.values()) for row in rows(engine, "stock_log")] == [(1, spot, 3, "low", "reported")]
+    assert [tuple(row.values()) for row in rows(engine, "beats")] == [(1, 5, 180_000_005)]
     engine.dispose()
 
 

@@ -1,5 +1,6 @@
 """The schedule: what is planned, what can be claimed by whom, what pauses, how calls are spaced."""
 
+import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime, timedelta
@@ -484,3 +485,41 @@ def test_a_provider_is_kept_as_it_is_configured(tmp_path: Path) -> None:
     (row,) = rows(engine, "providers")
     assert (row["name"], row["site"], row["evidence"], row["paused"]) == ("cloud", "cn", "reported,listed", None)
     assert row["off"] == '{"stock": "set GPUFARE_PROVIDERS__CLOUD__SITE"}'
+
+
+# --- settings that change while others poll
+
+
+def test_a_worker_that_still_has_other_settings_claims_nothing(tmp_path: Path) -> None:
+    engine = opened(tmp_path)
+    plan(engine, planned_cell("stock"), fingerprint="new")
+    assert schedule.claim(engine, at(0), LEASE, 9, provider="cloud", fingerprint="old") == []
+    (lease,) = schedule.claim(engine, at(0), LEASE, 9, provider="cloud", fingerprint="new")
+    assert lease.provider == "cloud"
+
+
+def test_an_answer_that_is_being_recorded_while_the_site_changes_never_stands_under_the_new_one(tmp_path: Path) -> None:
+    """The record is held back in its last step, until planning waits for it or has gone by."""
+    polled = Cloud(tmp_path, planned_cell("stock"))
+    cells = [planned_cell("stock")]
+    planning.plan(polled.engine, planned_provider(fingerprint="cn", site="cn"), cells, at(0))
+    (lease,) = schedule.claim(polled.engine, at(0), LEASE, 1)
+    last_step, planned = threading.Event(), threading.Event()
+
+    def hold(_connection: Any, _cursor: Any, statement: str, *_more: Any) -> None:
+        if statement.startswith("INSERT INTO syncs"):
+            last_step.set()
+            planned.wait(1)  # on SQLite, and where planning waits for the cell, it only goes on after us
+
+    recording = engine_at(tmp_path)
+    event.listen(recording, "before_cursor_execute", hold)
+    answer = Answer([machine(), price(currency="CNY"), stock()])
+    with ThreadPoolExecutor(2) as pool:
+        recorded = pool.submit(record.record, recording, lease, answer, at(0), at(1))
+        assert last_step.wait(30)
+        planning.plan(polled.engine, planned_provider(fingerprint="intl", site="intl"), cells, at(1))
+        planned.set()
+        assert recorded.result(30).status == "ok"
+    for table in ("machines", "prices", "stocks"):
+        assert rows(polled.engine, table) == [], table
+    assert polled.offers() == {}
