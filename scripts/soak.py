@@ -45,7 +45,8 @@ ASK_EVERY_S = 0.5
 SLACK_S = 2.0
 """A tick, and the time that a claim takes."""
 START_S, END_S = 60.0, 15.0
-FIRST_RETRY_S = 30.0
+FIRST_RETRY_S = 12.0
+"""What the demo's clouds ask for when they throttle (`Retry-After`); other failures wait for longer."""
 PYTHON = (sys.executable, "-P", "-m")
 CALLS = 2
 """The most that a poll of the demo's clouds makes."""
@@ -88,7 +89,7 @@ class Seen:
 
 
 def polled_twice(polls: Sequence[Poll], paces: Mapping[Cell, Pace]) -> list[str]:
-    """The cells that were polled again within their interval. One that failed may be, but for half a minute."""
+    """The cells that were polled again within their interval. One that failed may be, once its provider said so."""
     found = []
     for first, second in _pairs(polls):
         every = paces[first.cell].every
