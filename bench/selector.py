@@ -37,6 +37,7 @@ NAME = "selector"
 SIZES = (10_000, 100_000, 1_000_000)
 COMPARED_AT = 100_000
 PASSES = 5
+COMPARED_PASSES = 3
 ENOUGH_S = 20.0
 """No further pass is begun after so long."""
 
@@ -129,10 +130,16 @@ def _beside_gpuhunt(
         catalog = gpuhunt_catalog((offer for some in offers.values() for offer in some), index.rates)
     asked = [(spec, terms) for spec in specs if (terms := gpuhunt_terms(spec)) is not None]
     # Pass by pass, as every bench goes in turns: question by question, ours would be told after each tenth of a second
-    # of theirs how long the processor's caches take to fill.
-    theirs = [processor_seconds_of(partial(catalog.query, **terms)) for _, terms in asked]
-    passes = [[_seconds(index, spec, context) for spec, _ in asked] for _ in range(PASSES)]
-    ours = [median(of_spec) for of_spec in zip(*passes, strict=True)]
+    # of theirs how long the processor's caches take to fill. The same passes and the same median for both.
+    passes = [
+        (
+            [processor_seconds_of(partial(catalog.query, **terms)) for _, terms in asked],
+            [_seconds(index, spec, context) for spec, _ in asked],
+        )
+        for _ in range(COMPARED_PASSES)
+    ]
+    theirs = [median(of_spec) for of_spec in zip(*(one for one, _ in passes), strict=True)]
+    ours = [median(of_spec) for of_spec in zip(*(one for _, one in passes), strict=True)]
     yield Line(
         name=name,
         figure=len(asked) / sum(ours),

@@ -45,8 +45,7 @@ ASK_EVERY_S = 0.5
 SLACK_S = 2.0
 """A tick, and the time that a claim takes."""
 START_S, END_S = 60.0, 15.0
-FIRST_RETRY_S = 12.0
-"""What the demo's clouds ask for when they throttle (`Retry-After`); other failures wait for longer."""
+FIRST_RETRY_S = 30.0
 PYTHON = (sys.executable, "-P", "-m")
 CALLS = 2
 """The most that a poll of the demo's clouds makes."""
@@ -70,6 +69,7 @@ class Poll:
     began: float
     lasted: float
     status: str
+    error: str = ""
 
 
 @dataclass(slots=True)
@@ -89,13 +89,14 @@ class Seen:
 
 
 def polled_twice(polls: Sequence[Poll], paces: Mapping[Cell, Pace]) -> list[str]:
-    """The cells that were polled again within their interval. One that failed may be, once its provider said so."""
+    """The cells that were polled again within their interval. One that failed may be, but for half a minute."""
     found = []
     for first, second in _pairs(polls):
         every = paces[first.cell].every
         least = every if first.status != "failed" else min(every, FIRST_RETRY_S)
         if second.began - first.began < least:
-            found.append(f"{' '.join(first.cell)}: again after {second.began - first.began:.3f} s, not {least:.0f} s")
+            after = f"again after {second.began - first.began:.3f} s, not {least:.0f} s"
+            found.append(f"{' '.join(first.cell)}: {after}; the first {first.status} {first.error}".rstrip())
     return found
 
 
@@ -253,8 +254,10 @@ def watch_revisions(database: str, seen: Seen, stop: Event) -> None:
 
 def polls_of(connection: "psycopg.Connection[tuple[Any, ...]]") -> tuple[list[Poll], dict[Cell, Pace]]:
     """All polls that were recorded, and the pace of each cell that is planned."""
-    rows = connection.execute("SELECT provider, feed, place, part, started_at, seconds, status FROM syncs").fetchall()
-    polls = [Poll(row[:4], row[4] / MICROSECONDS, row[5], row[6]) for row in rows]
+    rows = connection.execute(
+        "SELECT provider, feed, place, part, started_at, seconds, status, error FROM syncs"
+    ).fetchall()
+    polls = [Poll(row[:4], row[4] / MICROSECONDS, row[5], row[6], row[7] or "") for row in rows]
     turn = "count(*) OVER (PARTITION BY limit_key) / limit_per_s"
     where = "WHERE planned AND feed <> 'snapshot'"
     cells = f"SELECT provider, feed, place, part, every_s, {turn} FROM cells {where}"  # noqa: S608 - our own words
