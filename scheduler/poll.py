@@ -306,7 +306,7 @@ def _pause_others(polls: Polls, feed: Feed, lease: Lease, error: ProviderError, 
     """Pause what an error is about beside its cell; returns whether that is the whole provider, from now on."""
     if isinstance(error, Throttled):
         limit = feed.limit(_cell(lease))
-        schedule.pause_limit(polls.engine, limit.pause_key or limit.key, _pause(error, lease), now)
+        schedule.pause_limit(polls.engine, limit.pause_key or limit.key, _asked_for(error), now)
     return isinstance(error, AuthFailed) and schedule.pause_provider(polls.engine, lease.provider, str(error))
 
 
@@ -329,13 +329,17 @@ def _log_failure(lease: Lease, error: ProviderError, said: str, *, paused: bool)
 
 
 def _pause(error: ProviderError, lease: Lease) -> timedelta:
-    """When to ask again: what the provider asked for, a day at most, else growing pauses up to the interval."""
+    """When to ask again: after growing pauses up to the interval, and never sooner than the provider asked for."""
     if isinstance(error, (NotConfigured, NotServed)):
         return max(lease.every, NOT_SERVED_PAUSE)
-    if isinstance(error, Throttled):
-        return min(error.retry_after or THROTTLED_PAUSE, LONGEST_WAIT)
     growing = timedelta(seconds=30 * (1 << min(lease.failures, 12)))
-    return min(lease.every, growing) * random.uniform(1, 1 + JITTER)
+    pause = min(lease.every, growing) * random.uniform(1 + SPARE, 1 + JITTER)
+    return max(pause, _asked_for(error)) if isinstance(error, Throttled) else pause
+
+
+def _asked_for(error: Throttled) -> timedelta:
+    """The pause that a provider asked for, a day at most; a minute where it did not say."""
+    return min(error.retry_after or THROTTLED_PAUSE, LONGEST_WAIT)
 
 
 def _next_due(lease: Lease) -> datetime:

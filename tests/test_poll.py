@@ -31,6 +31,7 @@ from collectors.base import (
 )
 from scheduler.plan import Configured, plan
 from scheduler.poll import (
+    JITTER,
     LEASE,
     LIMIT_PATIENCE,
     LONGEST_LEASE,
@@ -253,6 +254,17 @@ def test_a_throttled_call_is_asked_again_no_sooner_than_the_provider_wants(tmp_p
         stamina.instrumentation.set_on_retry_hooks(None)
     assert waits == [pytest.approx(0.02)]
     assert one.cell()["paused_until"] is None
+
+
+@pytest.mark.parametrize(("every", "pause"), [(timedelta(seconds=15), 15), (timedelta(hours=1), 30)])
+def test_a_short_pause_is_no_reason_to_ask_a_cell_sooner_than_after_any_failure(
+    tmp_path: Path, every: timedelta, pause: int
+) -> None:
+    feed = cloud(always(fails(Throttled("slow down", timedelta(seconds=12)))), every=every)
+    one = bench(tmp_path, feed, patience=Patience(first_pause=timedelta(0)))
+    assert [result.status for result in one.poll_due()] == ["failed"]
+    assert T0 + timedelta(seconds=pause) < one.cell()["due_at"] <= T0 + timedelta(seconds=pause) * (1 + JITTER)
+    assert one.cell()["paused_until"] == T0 + timedelta(seconds=12), "the others under its limit wait no longer"
 
 
 @pytest.mark.parametrize("days", [1, 400])
