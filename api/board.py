@@ -2,10 +2,10 @@
 
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 
 import structlog
 from sqlalchemy import Engine
@@ -13,6 +13,7 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from api.collecting import Sparing
 from api.config import ApiConfig
+from catalog.facts import Window
 from catalog.offers import Offer
 from catalog.spec import RegionKey
 from selector.context import Context
@@ -25,7 +26,12 @@ from store.status import ProviderStatus
 _BREATH_S = 0.002
 """Between two regions that are read, so that answers that wait for the interpreter go first."""
 _STATUS_AGES = timedelta(seconds=5)
-"""A feed grows stale by time alone, so how the feeds do is read anew at least this often."""
+"""A feed grows stale by time alone, so how the feeds do is read anew each time that the database is looked at after
+this long: within 10 s where nothing else wakes the server.
+"""
+
+
+NEVER = datetime.max.replace(tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +68,7 @@ class Board:
         self._shelves: set[ShelfKey] = set()
         self._told: tuple[ProviderStatus, ...] = ()
         self._listed: tuple[ProviderStatus, ...] = ()
+        self._begins: dict[ShelfKey, datetime] = {}
         self._unread: frozenset[RegionKey] = frozenset()
         self._told_at: datetime | None = None
         self._marks: status.Marks | None = None
@@ -96,12 +103,13 @@ class Board:
         learnt = {launch: shelf for launch, shelf in in_force.items() if launch not in self._launches}
         changed = self._changed(revisions)
         stated = offers.shelves_of(self._engine, changed)
-        touched = self._touched(changed, stated) | set(learnt.values()) | self._moved(providers)
+        touched = self._touched(changed, stated) | set(learnt.values()) | self._moved(providers) | self._begun(now)
         touched = {shelf for shelf in touched if shelf[0] in self._config.providers}
         replaced = 0
         for shelf in sorted(touched):
-            found = self._offers(shelf)
+            found = self._offers(shelf, now)
             self.index.replace(shelf, found)
+            self._begins[shelf] = min((window.starts_at for window in _windows(found)), default=NEVER)
             replaced += len(found)
             time.sleep(_BREATH_S)
         self._sparing.replaced(replaced, len(self.index))
@@ -115,10 +123,14 @@ class Board:
         same = not touched and (providers, self._listed, world) == (view.providers, view.listed, view.world)
         return View(providers, self._listed, world, now, sum(revisions.values()), view.version + (not same))
 
-    def _offers(self, shelf: ShelfKey) -> list[Offer]:
+    def _begun(self, now: datetime) -> set[ShelfKey]:
+        """The regions where a window has begun, which can no longer be booked."""
+        return {shelf for shelf, at in self._begins.items() if at <= now}
+
+    def _offers(self, shelf: ShelfKey, now: datetime) -> list[Offer]:
         """The offers of a region, but those of another site than the one that is set: they are another account's."""
         site = self._config.sites.get(shelf[0])
-        found = offers.load(self._engine, shelf)
+        found = offers.load(self._engine, shelf, now)
         return [offer for offer in found if site is None or offer.place.site in (None, site)]
 
     def _providers(self, now: datetime) -> tuple[ProviderStatus, ...]:
@@ -160,3 +172,7 @@ class Board:
             fallback=self._config.fallback,
         )
         return self.view.world if world == self.view.world else world  # the same one while nothing of it changed
+
+
+def _windows(offers: Iterable[Offer]) -> Iterator[Window]:
+    return (offer.price.window for offer in offers if offer.price is not None and offer.price.window is not None)

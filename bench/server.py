@@ -36,6 +36,7 @@ def main(url: str) -> None:
         body = ready[request.scope["query_string"].decode()]
         return Response(body, headers={"Cache-Control": "no-store"}, media_type="application/json")
 
+    app.router.routes.insert(0, app.router.routes.pop())  # no other route's pattern is tried before it
     run(app, bound("127.0.0.1", 0))
 
 

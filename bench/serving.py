@@ -1,7 +1,8 @@
 """Requests a second of `/cheapest`, over a route of the same server that returns the same ready-made bytes.
 
 The server is a process of its own, as `gpufare api` runs it; the load comes from another one, over kept-alive
-connections on loopback. No answer is kept by either route's server but the ready-made ones.
+connections on loopback. `/cheapest` keeps an answer for the rest of its second: one question asked again and again is
+mostly answered so, and of many in turn those that come round within it.
 """
 
 import json

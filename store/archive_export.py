@@ -19,6 +19,7 @@ from sqlalchemy import Connection, Engine
 from catalog.offers import Offer
 from store.archive import (
     FORMAT,
+    LARGEST_STATE,
     MANIFEST,
     STATE,
     ArchiveError,
@@ -90,12 +91,17 @@ def _write_state(archive: ZipFile, connection: Connection, used: Used, now: date
         for provider, region in all_shelves(connection):
             if provider not in used.providers:
                 continue
-            found = _of_site(load_from(connection, (provider, region)), used.sites.get(provider))
+            found = _of_site(load_from(connection, (provider, region), now), used.sites.get(provider))
             lines = list(_lines(found, now))
             data = b"".join(lines)
             out.write(data)
             digest.update(data)
             size += len(data)
+            if size > LARGEST_STATE:
+                raise ArchiveError(
+                    f"the state has more than {LARGEST_STATE} bytes, which no import takes: leave providers out by "
+                    "GPUFARE_ONLY, and write several files"
+                )
             rows += len(lines)
             offers.update({provider: len(found)} if found else {})
     return Member(size, rows, digest.hexdigest()), offers

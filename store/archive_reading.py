@@ -17,6 +17,7 @@ from catalog.offers import SKEW
 from store.archive import (
     FIRST_TIME,
     FORMAT,
+    LARGEST_STATE,
     LONGEST_LINE,
     MANIFEST,
     STATE,
@@ -32,8 +33,6 @@ from store.archive import (
 )
 
 LARGEST_MANIFEST = 1 << 16
-LARGEST_STATE = 1 << 31
-"""Bytes unpacked: some 20 million offers."""
 _DAMAGE = (BadZipFile, zlib.error, EOFError, RuntimeError, struct.error, ValueError, OSError, OverflowError)
 """What reading a zip raises where its bytes are not as they should be."""
 _EXPORT_AGAIN = "export it again, or copy it again"

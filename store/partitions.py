@@ -85,11 +85,13 @@ def _months(connection: Connection, log: str) -> Iterator[tuple[str, datetime]]:
 
 def _wanted(connection: Connection, log: str, month: datetime) -> bool:
     """Whether a month has no partition, and no points in the default one yet."""
+    if _exists(connection, _name(log, month)):
+        return False
     start, end = micros(month), micros(_next(month))
     held = connection.exec_driver_sql(
         f"SELECT EXISTS (SELECT 1 FROM {log}_rest WHERE at >= {start} AND at < {end})"  # noqa: S608 - our own names
     )
-    return not held.scalar_one() and not _exists(connection, _name(log, month))
+    return not held.scalar_one()
 
 
 def _make(connection: Connection, log: str, month: datetime) -> None:

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import psycopg
 import pytest
-from sqlalchemy import Engine, text
+from sqlalchemy import Engine, event, text
 
 from catalog.words import Level
 from store import record, schedule
-from store.clock import DatabaseClock, clock_of, read_again
+from store.clock import QUICK_LOOK_S, STANDS_S, DatabaseClock, clock_of, read_again
 from store.engine import open_engine, reading
 from store.record import Answer
 from store.times import utc_now
@@ -38,10 +38,30 @@ def test_over_a_server_the_time_is_the_servers(tmp_path: Path) -> None:
             theirs = connection.execute(text("SELECT clock_timestamp()")).scalar_one()
         assert abs(clock() - theirs) < SECOND
         assert clock().tzinfo is UTC
-        clock._read = (datetime(2001, 1, 1, tzinfo=UTC), time.monotonic() - 5)  # what a clock set back would have told
+        clock._read = (datetime(2001, 1, 1, tzinfo=UTC), time.monotonic() - STANDS_S)  # as of a clock that was set back
         assert clock().year == 2001
         read_again(clock)
         assert abs(clock() - theirs) < 10 * SECOND
+        engine.dispose()
+
+
+def test_a_slow_look_changes_nothing_while_an_earlier_one_is_not_old(tmp_path: Path) -> None:
+    with running_on("postgresql"):
+        engine = engine_at(tmp_path)
+        clock = DatabaseClock(engine)
+
+        @event.listens_for(engine, "before_cursor_execute")
+        def slowly(_connection: object, _cursor: object, statement: str, *_: object) -> None:
+            if "clock_timestamp" in statement:
+                time.sleep(2 * QUICK_LOOK_S)
+
+        ahead = clock() + timedelta(hours=1)
+        clock._read = (ahead, time.monotonic() - 5)
+        read_again(clock)
+        assert clock() > ahead
+        clock._read = (ahead, time.monotonic() - STANDS_S)
+        read_again(clock)
+        assert clock() < ahead
         engine.dispose()
 
 
