@@ -39,7 +39,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser("python -m simcloud", description="Local simulated GPU clouds.")
-    parser.add_argument("--scenario", default="demo", help="a shipped scenario's name, or a TOML file")
+    parser.add_argument("--scenario", default="demo", help="a shipped scenario's name, or a TOML file or folder")
     parser.add_argument("--providers", default=",".join(PROVIDERS), help="which to serve, separated by commas")
     parser.add_argument("--speed", type=float, default=1.0, help="scenario seconds in one real second")
     parser.add_argument("--manual", action="store_true", help="the clock moves only by POST /_sim/advance")

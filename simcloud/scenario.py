@@ -3,7 +3,7 @@
 import math
 import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
 from pathlib import Path
@@ -56,18 +56,43 @@ def seconds(text: object) -> float:
 
 
 def load(scenario: str | Path) -> Scenario:
-    """Read a shipped scenario by name (`demo`), or a TOML file by path."""
-    shipped = SCENARIOS / f"{scenario}.toml"
-    path = shipped if shipped.is_file() else Path(scenario)
-    if not path.is_file():
-        names = ", ".join(sorted(file.stem for file in SCENARIOS.glob("*.toml")))
+    """Read a shipped scenario by name (`demo`), or by path: a TOML file, or a folder of them that make one."""
+    shipped = SCENARIOS / scenario
+    path = shipped if shipped.is_dir() else Path(scenario)
+    files = sorted(path.glob("*.toml")) if path.is_dir() else [path]
+    if not files or not files[0].is_file():
+        names = ", ".join(sorted(folder.name for folder in SCENARIOS.iterdir() if folder.is_dir()))
         raise ScenarioError(f"no scenario {str(scenario)!r}: name one of {names}, or give the path of a TOML file")
-    return parse(path.read_text(encoding="utf-8"), path.stem, path.parent)
+    documents = [_document(file.read_text(encoding="utf-8")) for file in files]
+    return _scenario(_joined(documents), path.stem, files[0].parent)
 
 
 def parse(text: str, name: str = "unnamed", folder: Path = SCENARIOS) -> Scenario:
     """Read the text of a scenario file. Numbers with a point become exact decimals."""
-    document = tomllib.loads(text, parse_float=Decimal)
+    return _scenario(_document(text), name, folder)
+
+
+def _document(text: str) -> dict[str, Any]:
+    return tomllib.loads(text, parse_float=Decimal)
+
+
+def _joined(documents: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+    """One document of several: events one after the other, settings together, anything else in one of them alone."""
+    joined: dict[str, Any] = {"event": [], "settings": {}}
+    for document in documents:
+        for key, value in document.items():
+            if key == "event":
+                joined["event"] += value
+            elif key == "settings":
+                joined["settings"] |= value
+            elif key in joined:
+                raise ScenarioError(f"{key!r} stands in two files of the scenario")
+            else:
+                joined[key] = value
+    return joined
+
+
+def _scenario(document: dict[str, Any], name: str, folder: Path) -> Scenario:
     loop = document.pop("loop", None)
     settings = document.pop("settings", {})
     events = sorted((_event(entry) for entry in document.pop("event", [])), key=_start)

@@ -284,13 +284,21 @@ def test_a_scenario_whose_event_touches_no_row_does_not_start() -> None:
     event = (
         '[[event]]\nat = "1s"\nprovider = "tencent"\nmatch = { zone = "moon-1" }\nset = { stock = "WithoutStock" }\n'
     )
-    text = (
-        (ROOT / "simcloud/scenarios/demo.toml")
-        .read_text(encoding="utf-8")
-        .replace("[tencent]\n", event + "[tencent]\n")
-    )
+    text = (ROOT / "simcloud/scenarios/demo/tencent.toml").read_text(encoding="utf-8")
     with pytest.raises(simcloud.ScenarioError, match="moon-1"):
-        simcloud.start(simcloud.parse(text))
+        simcloud.start(simcloud.parse(event + text), providers=("tencent",))
+
+
+def test_a_folder_of_files_is_one_scenario(tmp_path: Path) -> None:
+    (tmp_path / "a.toml").write_text('loop = "9s"\n[settings]\nA = 1\n', encoding="utf-8")
+    (tmp_path / "b.toml").write_text("[settings]\nB = 2\n[cloud]\nsold = 1\n", encoding="utf-8")
+    read = simcloud.load(tmp_path)
+    assert (read.loop_s, read.settings, read.providers) == (9.0, {"A": "1", "B": "2"}, {"cloud": {"sold": 1}})
+    (tmp_path / "c.toml").write_text("[cloud]\n", encoding="utf-8")
+    with pytest.raises(simcloud.ScenarioError, match="cloud"):
+        simcloud.load(tmp_path)
+    with pytest.raises(simcloud.ScenarioError, match="demo"):
+        simcloud.load(tmp_path / "nowhere")
 
 
 # --- Faults ---
@@ -689,7 +697,7 @@ def test_the_control_api_advances_changes_breaks_and_tells(sim: Sim, http: httpx
     ("path", "asked", "status"),
     [
         ("/_sim/set", {"provider": "tencent", "match": {"zone": "nowhere"}, "set": {"stock": "EnoughStock"}}, 400),
-        ("/_sim/set", {"provider": "azure", "set": {"price": 1}}, 400),
+        ("/_sim/set", {"provider": "nimbus", "set": {"price": 1}}, 400),
         ("/_sim/set", {"provider": "tencent", "options": {"rate_limit": 20}}, 400),
         ("/_sim/advance", {"seconds": -1}, 400),
         ("/_sim/advance", {}, 400),
@@ -728,8 +736,8 @@ def test_stopping_closes_every_port_even_with_a_request_hanging() -> None:
 
 
 def test_a_provider_that_is_not_simulated_is_refused() -> None:
-    with pytest.raises(simcloud.ScenarioError, match="azure"):
-        simcloud.start("demo", providers=("azure",))
+    with pytest.raises(simcloud.ScenarioError, match="nimbus"):
+        simcloud.start("demo", providers=("nimbus",))
 
 
 @pytest.mark.parametrize("end", ["close standard input", "SIGTERM"])
