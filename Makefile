@@ -30,9 +30,9 @@ format: $(VENV)/installed-dev  ## Format the code
 	$(BIN)/ruff check --fix .
 
 lock:  ## Lock the dependencies anew; needs uv
-	uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-header pyproject.toml --group build -o requirements.lock
-	uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-header pyproject.toml --group build --group dev -o requirements-dev.lock
-	uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-header pyproject.toml --group build --group dev --group bench -o requirements-bench.lock
+	uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-header pyproject.toml --extra all --group build -o requirements.lock
+	uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-header pyproject.toml --extra all --group build --group dev -o requirements-dev.lock
+	uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-header pyproject.toml --extra all --group build --group dev --group bench -o requirements-bench.lock
 
 clean:
 	rm -rf $(VENV) .venv-bench .mypy_cache .ruff_cache .pytest_cache .hypothesis

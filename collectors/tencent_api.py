@@ -24,6 +24,7 @@ from collectors.base import (
 )
 from collectors.credentials import sendable, stated
 from collectors.http import CONNECT_S, MAX_BODY_BYTES, SHOWN_BYTES, deadline, first_bytes, retry_after, status_error
+from collectors.sdk import extra
 
 NAME = "tencent"
 CREDENTIALS = ("TENCENTCLOUD_SECRET_ID", "TENCENTCLOUD_SECRET_KEY")
@@ -69,9 +70,10 @@ def _is(code: str, classes: Iterable[str]) -> bool:
 
 def call(config: Config, service: str, action: str, params: Mapping[str, Any], cell: Cell, now: datetime) -> bytes:
     """The body of an answer that is no error. One attempt, within `config.timeout` in all."""
-    import requests
-    from tencentcloud.common.exception.tencent_cloud_sdk_exception import TencentCloudSDKException
-    from urllib3.exceptions import HTTPError
+    with extra(NAME):
+        import requests
+        from tencentcloud.common.exception.tencent_cloud_sdk_exception import TencentCloudSDKException
+        from urllib3.exceptions import HTTPError
 
     where = " ".join(filter(None, (NAME, action, cell.place, cell.part)))
     client = _client(config, service, cell)
@@ -98,11 +100,12 @@ def _chunks(raw: Any) -> Iterator[bytes]:
 
 
 def _client(config: Config, service: str, cell: Cell) -> Any:
-    from tencentcloud.common.common_client import CommonClient
-    from tencentcloud.common.credential import Credential
-    from tencentcloud.common.http.request import ProxyConnection
-    from tencentcloud.common.profile.client_profile import ClientProfile
-    from tencentcloud.common.profile.http_profile import HttpProfile
+    with extra(NAME):
+        from tencentcloud.common.common_client import CommonClient
+        from tencentcloud.common.credential import Credential
+        from tencentcloud.common.http.request import ProxyConnection
+        from tencentcloud.common.profile.client_profile import ClientProfile
+        from tencentcloud.common.profile.http_profile import HttpProfile
 
     class Connection(ProxyConnection):  # type: ignore[misc]  # the SDK has no types
         """The SDK's, but it follows no redirect: another host would be sent the signature and the token."""
