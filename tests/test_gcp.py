@@ -1,0 +1,203 @@
+"""Google Cloud: the contract over its recorded pages, and the right values read out of them by hand."""
+
+import json
+from collections.abc import Mapping
+from fractions import Fraction
+from typing import ClassVar
+
+import pytest
+
+from catalog.accelerators import resolve_offer
+from catalog.facts import Fact, Machine, Note, Offered, Region, Zone
+from catalog.launch_codes import CodeKind, code_kind
+from catalog.words import Purchase
+from collectors.base import Config, Feed, Page
+from collectors.gcp import Gcp
+from collectors.gcp_machine import Card, Shape, attached, is_sold_on_demand, known_types, shape_of
+from collectors.reading import JsonValue, Record
+from tests.support.contract import SECRET, CollectorContract
+from tests.support.pages import NOW, cases, feed_of
+
+ENVIRON = {"GOOGLE_API_KEY": f"key-{SECRET}", "GOOGLE_CLOUD_PROJECT": "acme"}
+NOBODY = "http://127.0.0.1:9"
+MONEY = "JSON of Google's leaves out a part of an amount that is 0"
+L4 = {"guestAcceleratorType": "nvidia-l4", "guestAcceleratorCount": 1}
+A100 = {"guestAcceleratorType": "nvidia-tesla-a100", "guestAcceleratorCount": 1}
+RATE = "pricingInfo.0.pricingExpression.tieredRates.0.unitPrice"
+
+
+class TestGcp(CollectorContract):
+    name: ClassVar[str] = "gcp"
+    config: ClassVar[Config] = Config(ENVIRON, endpoints={"compute": NOBODY, "billing": NOBODY})
+    regions: ClassVar[tuple[str, ...]] = ("us-central1",)
+    services: ClassVar[tuple[str, ...]] = ("compute", "billing")
+    documented: ClassVar[Mapping[str, str]] = {
+        f"prices/{RATE}.units": MONEY,
+        f"prices/{RATE}.nanos": MONEY,
+    }
+
+
+def read(feed: str, name: str) -> list[Fact | Note]:
+    """The facts and notes of a recorded page."""
+    (case,) = (case for case in cases("gcp") if case.feed == feed and case.name == name)
+    return list(feed_of(case, TestGcp.config).parse(case.page))
+
+
+def feed(name: str, config: Config = TestGcp.config) -> Feed:
+    (found,) = (one for one in Gcp(config).feeds() if one.name == name)
+    return found
+
+
+def machines(name: str = "us_central1", feed: str = "machines") -> dict[str, Machine]:
+    return {item.instance_type: item for item in read(feed, name) if isinstance(item, Machine)}
+
+
+def zones(name: str = "us_central1") -> dict[str, set[str | None]]:
+    """Machine -> the zones that sell it."""
+    found: dict[str, set[str | None]] = {}
+    for item in read("machines", name):
+        if isinstance(item, Offered):
+            found.setdefault(item.instance_type, set()).add(item.zone)
+    return found
+
+
+def notes(items: list[Fact | Note]) -> list[tuple[str, str]]:
+    return [(item.kind, item.value) for item in items if isinstance(item, Note)]
+
+
+def of(item: object, *fields: str) -> tuple[object, ...]:
+    return tuple(getattr(item, field) for field in fields)
+
+
+def test_regions_and_zones_go_by_their_short_names() -> None:
+    """Google gives a zone's region as an address."""
+    regions = {item.region: item.enabled for item in read("places", "regions") if isinstance(item, Region)}
+    assert regions == {"us-central1": True, "europe-west4": True, "me-west9": None}
+    found = {item.zone: item.region for item in read("places", "zones") if isinstance(item, Zone)}
+    assert found["us-central1-a"] == "us-central1"
+    assert ("place_state", "europe-west4-b: DOWN") in notes(read("places", "zones"))
+
+
+@pytest.mark.parametrize(
+    ("instance_type", "gpu", "count", "vram_gib"),
+    [
+        ("a2-highgpu-1g", "a100-sxm4-40g", 1, 40),
+        ("a2-ultragpu-1g", "a100-sxm4-80g", 1, 80),
+        ("a3-highgpu-8g", "h100-sxm5-80g", 8, 80),
+        ("a3-megagpu-8g", "h100-sxm5-80g", 8, 80),
+        ("a3-ultragpu-8g", "h200-sxm5-141g", 8, 141),
+        ("a4-highgpu-8g", "b200", 8, 180),
+        ("g2-standard-4", "l4", 1, 24),
+        ("g4-standard-12", "rtx-pro-6000-server", Fraction(1, 4), 24),
+        ("ct5lp-hightpu-4t", "tpu-v5e", 4, 16),
+        ("n1-standard-8+nvidia-tesla-t4x2", "t4", 2, 16),
+        ("n1-standard-8+nvidia-tesla-v100x8", "v100-sxm2-16g", 8, 16),
+        ("g9-standard-4", None, 1, None),
+    ],
+)
+def test_an_accelerator_is_known_by_googles_name_and_a_part_of_a_card_by_the_table(
+    instance_type: str, gpu: str | None, count: int, vram_gib: int | None
+) -> None:
+    found = machines()[instance_type]
+    assert of(found, "gpu", "gpu_count") == (gpu, count)
+    assert found.vram_mib == (None if vram_gib is None else vram_gib * 1024)
+
+
+def test_what_is_not_sold_on_demand_is_not_listed_so() -> None:
+    found = {name: machine.purchases for name, machine in machines().items()}
+    not_on_demand = {Purchase.SPOT, Purchase.CAPACITY_BLOCK}
+    assert {name for name, purchases in found.items() if purchases == not_on_demand} == {
+        "a3-highgpu-1g",
+        "a3-ultragpu-8g",
+        "a4-highgpu-8g",
+    }
+    assert set(found.values()) == {frozenset(not_on_demand), frozenset({Purchase.ON_DEMAND})}
+
+
+@pytest.mark.parametrize(
+    ("name", "sold"),
+    [
+        ("a3-highgpu-8g", True),
+        ("a3-highgpu-4g", False),
+        ("a4-highgpu-4g", False),
+        ("a4x-highgpu-4g", False),
+        ("g2-standard-7", True),
+        ("zz-new-1g", True),
+    ],
+)
+def test_a_size_that_is_new_is_sold_like_its_family(name: str, sold: bool) -> None:
+    assert is_sold_on_demand(name) is sold
+
+
+def test_gpus_attach_to_n1_as_far_as_both_allow() -> None:
+    """T4s to at most 48 vCPUs but for four of them, and no more of them than the zone lets one machine have."""
+    by_zone = zones()
+    assert by_zone["n1-standard-8+nvidia-tesla-t4x1"] == {"us-central1-a", "us-central1-c"}
+    assert by_zone["n1-standard-8+nvidia-tesla-v100x1"] == {"us-central1-a"}
+    assert "n1-highmem-96+nvidia-tesla-t4x2" not in by_zone
+    assert by_zone["n1-highmem-96+nvidia-tesla-t4x4"] == {"us-central1-c"}
+    assert not [name for name in by_zone if "vws" in name or "k80" in name]
+    host = Shape("n1-standard-16", "", Fraction(0), 16, 60 * 1024, Fraction(0))
+    few = [shape.name for shape in attached([host], [Card("nvidia-tesla-v100", 4)])]
+    assert few == ["n1-standard-16+nvidia-tesla-v100x2", "n1-standard-16+nvidia-tesla-v100x4"]
+    assert not list(attached([host], [Card("nvidia-tesla-t4", None)])), "how many one machine may have is not known"
+
+
+def test_gpus_and_hosts_in_different_zones_make_no_machine() -> None:
+    assert not machines("me_west1")
+    assert notes(read("machines", "me_west1")) == [
+        ("no_accelerator", "n1-standard-8"),
+        ("accelerator_without_machine", "nvidia-tesla-t4"),
+    ]
+
+
+def test_zones_that_describe_a_machine_otherwise_are_told_of() -> None:
+    types = [{"name": "g2-standard-4", "guestCpus": vcpus, "accelerators": [L4]} for vcpus in (4, 5)]
+    body = {"zones": {f"r-{n}": {"machineTypes": [one], "acceleratorTypes": []} for n, one in enumerate(types)}}
+    items = list(feed("machines").parse(Page("machineTypes r", json.dumps(body).encode(), NOW, "r")))
+    assert [item.vcpus for item in items if isinstance(item, Machine)] == [4]
+    assert ("zones_disagree", "g2-standard-4") in notes(items)
+
+
+@pytest.mark.parametrize(
+    ("record", "noted"),
+    [
+        (
+            {"name": "a2-highgpu-1g", "accelerators": [A100], "deprecated": {"state": "OBSOLETE"}},
+            "machine_type_is_gone",
+        ),
+        ({"name": "a2-highgpu-1g", "accelerators": [A100, A100]}, "several_accelerators"),
+        ({"name": "a2-highgpu-1g", "accelerators": []}, "no_accelerator"),
+        ({"name": "n2-standard-4"}, "no_accelerator"),
+    ],
+)
+def test_a_type_that_is_left_out_says_why(record: JsonValue, noted: str) -> None:
+    first, *_ = shape_of(Record(record, "type"))
+    assert isinstance(first, Note)
+    assert of(first, "kind", "record") == (noted, True)
+
+
+def test_a_deprecated_type_is_still_sold_and_a_count_that_the_table_denies_is_told_of() -> None:
+    record: JsonValue = {
+        "name": "a2-highgpu-8g",
+        "accelerators": [{"guestAcceleratorType": "nvidia-tesla-a100", "guestAcceleratorCount": 4}],
+        "deprecated": {"state": "DEPRECATED"},
+    }
+    shape, *told = shape_of(Record(record, "type"))
+    assert of(shape, "gpu_count", "vcpus", "memory_mib") == (8, None, None)
+    assert told == [Note("count_differs", "a2-highgpu-8g: Google says 4, the table 8")]
+
+
+@pytest.mark.parametrize("name", sorted(known_types()))
+def test_the_table_of_types_agrees_with_the_table_of_accelerators(name: str) -> None:
+    known = known_types()[name]
+    if name.startswith("n1-"):
+        assert known.accelerator == ""
+    else:
+        assert resolve_offer(known.accelerator, provider="gcp"), f"{known.accelerator} is no accelerator"
+
+
+@pytest.mark.parametrize("code", ["ZONE_RESOURCE_POOL_EXHAUSTED", "ZONE_RESOURCE_POOL_EXHAUSTED_WITH_DETAILS"])
+def test_both_codes_of_a_stock_out_are_known(code: str) -> None:
+    assert code_kind("gcp", code) is CodeKind.CAPACITY
+    assert code_kind("gcp", "QUOTA_EXCEEDED") is CodeKind.QUOTA
