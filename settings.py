@@ -18,10 +18,10 @@ from pydantic import BaseModel, ConfigDict, Field, PlainValidator, SecretStr, Va
 from pydantic_core import ErrorDetails
 from pydantic_settings import BaseSettings, InitSettingsSource, PydanticBaseSettingsSource, SettingsConfigDict
 
+from catalog.accounts import kind_of
 from catalog.durations import UNITS, duration
 from catalog.fx import Rates
 from catalog.parameters import PARAMETERS
-from catalog.snapshot_data import snapshot_providers
 from collectors.base import Config
 from collectors.registry import PROVIDERS
 
@@ -32,24 +32,43 @@ LOG_LEVELS = ("debug", "info", "warning", "error")
 
 
 class Outside(NamedTuple):
-    """A provider as the settings know it: services, variables of its credentials, whether it has two sites."""
+    """A provider as the settings know it: services, variables of its credentials, settings that only some have."""
 
     services: tuple[str, ...]
     credentials: tuple[str, ...]
-    two_sites: bool = False
+    special: tuple[str, ...] = ()
 
 
 OUTSIDE = {
-    "aws": Outside(("ec2", "pricing", "price_list", "spot_advisor"), ("AWS_*",)),
+    "alibaba": Outside(("ecs",), ("ALIBABA_CLOUD_*",), ("site",)),
+    "aws": Outside(("ec2", "pricing", "price_list", "spot_advisor"), ("AWS_*",), ("scores", "price_source")),
+    "azure": Outside(("management", "retail", "login"), ("AZURE_*",), ("site", "scores")),
+    "gcp": Outside(("compute", "billing"), ("GOOGLE_*",), ("scores",)),
     "runpod": Outside(("api",), ("RUNPOD_API_KEY",)),
-    "tencent": Outside(("cvm", "region"), ("TENCENTCLOUD_*",), two_sites=True),
+    "tencent": Outside(("cvm", "region"), ("TENCENTCLOUD_*",), ("site",)),
+    "ucloud": Outside(("api",), ("UCLOUD_*",)),
 }
 """By the names of `collectors.registry.PROVIDERS`."""
+SPECIAL = {name for known in OUTSIDE.values() for name in known.special}
+
+
+ACCOUNT = re.compile(r"[a-z0-9]+_[a-z0-9]+")
+"""The name of another account of a provider: `tencent_intl`."""
 
 
 def known_providers() -> tuple[str, ...]:
-    """Every provider that there is something of: those that are polled, and those of the bundled list prices alone."""
-    return tuple(sorted({*PROVIDERS, *snapshot_providers()}))
+    """Every provider that this version polls."""
+    return tuple(sorted(PROVIDERS))
+
+
+def is_account(name: str) -> bool:
+    """Whether it can be the name of another account of a provider that is polled."""
+    return bool(ACCOUNT.fullmatch(name)) and kind_of(name) in PROVIDERS
+
+
+def is_credential(provider: str, variable: str) -> bool:
+    """Whether an environment variable holds credentials of a provider."""
+    return any(fnmatchcase(variable, pattern) for pattern in OUTSIDE[kind_of(provider)].credentials)
 
 
 class SettingsError(Exception):
@@ -77,7 +96,7 @@ def _names(value: object) -> tuple[str, ...]:
 
 
 def _providers(value: object) -> tuple[str, ...]:
-    return tuple(_one_of(name, known_providers()) for name in _names(value))
+    return tuple(name if is_account(name) else _one_of(name, known_providers()) for name in _names(value))
 
 
 def _boolean(value: object) -> bool:
@@ -96,6 +115,10 @@ def _log_level(value: object) -> str:
 
 def _site(value: object) -> str:
     return _one_of(str(value), ("cn", "intl"))
+
+
+def _price_source(value: object) -> str:
+    return _one_of(str(value), ("list", "api"))
 
 
 def _polls(value: object) -> int:
@@ -145,6 +168,13 @@ def _token(value: object) -> SecretStr:
     return SecretStr(value)
 
 
+def _secret(value: object) -> SecretStr:
+    # The value is a secret: no message repeats it. Whether a header can hold it, who sends it says.
+    if not isinstance(value, str):
+        raise ValueError("write a text, between quotes.")  # noqa: TRY004 - pydantic makes a sentence of ValueError alone
+    return SecretStr(value)
+
+
 def _database_url(value: object) -> str:
     # The value may hold a password: no message repeats it.
     if not re.match(r"(sqlite:///|postgresql\+psycopg://).", str(value)):
@@ -168,6 +198,7 @@ Names = Annotated[tuple[str, ...], PlainValidator(_names)]
 Endpoint = Annotated[str, PlainValidator(_endpoint)]
 Pair = Annotated[str, PlainValidator(_pair)]
 Rate = Annotated[Decimal, PlainValidator(_rate)]
+Secret = Annotated[SecretStr, PlainValidator(_secret)]
 Text = Annotated[str, PlainValidator(_text)]
 
 _STRICT = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
@@ -194,7 +225,24 @@ class ProviderSettings(BaseModel):
         json_schema_extra={"key": "<FEED>", "default": "each feed's own"},
     )
     site: Annotated[Literal["cn", "intl"], PlainValidator(_site)] | None = Field(
-        default=None, description="tencent: `cn` or `intl`. Decides the currency; without it the provider is off."
+        default=None,
+        description="tencent, alibaba: `cn` or `intl`. Decides the currency; without it the provider is off. "
+        "azure: `cn` for the cloud that 21Vianet runs in China.",
+    )
+    scores: Boolean = Field(
+        default=False,
+        description="aws, azure, gcp: ask how likely spot machines are to be had. Shown, never stock; it needs a right "
+        "and a budget of calls.",
+    )
+    price_source: Annotated[Literal["list", "api"], PlainValidator(_price_source)] = Field(
+        default="list",
+        description="aws: prices from the public price list, or from the query API `pricing`, which needs credentials.",
+    )
+    credentials: Mapping[str, Secret] = Field(
+        default_factory=dict,
+        description="A variable of its credentials, by the name that it has in the environment, for another account: "
+        "`GPUFARE_PROVIDERS__TENCENT_INTL__CREDENTIALS__TENCENTCLOUD_SECRET_ID`.",
+        json_schema_extra={"key": "<VARIABLE>", "default": "the environment's own, for the first account alone"},
     )
     endpoints: Mapping[str, Endpoint] = Field(
         default_factory=dict,
@@ -221,7 +269,9 @@ class Worker(BaseModel):
     model_config = _STRICT
 
     polls: Annotated[int, PlainValidator(_polls)] = Field(
-        default=4, description="Polls at once of each provider, 1 to 256."
+        default=4,
+        description="Polls at once of each provider, 1 to 256; its feeds that ask about one machine at a time have as "
+        "many besides.",
     )
 
 
@@ -307,21 +357,28 @@ class Settings(BaseSettings):
         """Whether the settings leave the provider on. Whether it has what it needs, it says itself."""
         return (not self.only or name in self.only) and self.provider(name).enabled is not False
 
+    def names(self) -> tuple[str, ...]:
+        """Every provider, and every other account that the settings speak of."""
+        return tuple(sorted({*known_providers(), *filter(is_account, (*self.providers, *self.only))}))
+
     def config_of(self, name: str, environ: Mapping[str, str]) -> Config:
         """What the provider is built from, with no variable of `environ` but its own credentials'.
 
-        A blank variable counts as not set. Raises KeyError for a provider that is not in `OUTSIDE`.
+        An account beside the provider's first takes none of them: its credentials are those of its settings alone. A
+        blank variable counts as not set. Raises KeyError for a provider that is not in `OUTSIDE`.
         """
-        own, patterns = self.provider(name), OUTSIDE[name].credentials
+        own = self.provider(name)
+        given = {variable.upper(): value.get_secret_value() for variable, value in own.credentials.items()}
+        found = {**({} if is_account(name) else environ), **given}
         return Config(
             environ={
-                variable: value
-                for variable, value in environ.items()
-                if value.strip() and any(fnmatchcase(variable, pattern) for pattern in patterns)
+                variable: value for variable, value in found.items() if value.strip() and is_credential(name, variable)
             },
             regions=own.regions,
             site=own.site,
             endpoints=own.endpoints,
+            scores=own.scores,
+            price_source=own.price_source,
         )
 
 
@@ -342,14 +399,15 @@ def _below(path: _Path) -> tuple[str, ...]:
             return tuple(Settings.model_fields)
         case ("providers",):
             return known_providers()
-        case ("providers", name) if name not in PROVIDERS:
-            return ("enabled",)
         case ("providers", name):
-            return tuple(key for key in ProviderSettings.model_fields if key != "site" or OUTSIDE[name].two_sites)
+            foreign = SPECIAL - {*OUTSIDE[kind_of(name)].special}
+            return tuple(key for key in ProviderSettings.model_fields if key not in foreign)
+        case ("providers", name, "credentials"):
+            return ("<variable>",)
         case ("providers", _, "intervals"):
             return FEEDS
         case ("providers", name, "endpoints"):
-            return OUTSIDE[name].services
+            return OUTSIDE[kind_of(name)].services
         case ("defaults",):
             return tuple(PARAMETERS)
         case ("fallback",):
@@ -403,8 +461,13 @@ class _Source:
     def _problem(self, path: _Path, value: object) -> str | None:
         for depth, part in enumerate(path):
             names = _below(path[:depth])
+            if path[:depth] == ("providers",) and is_account(part):
+                continue
             if part not in names and not (part and names and names[0].startswith("<")):
                 return f"{self.where(path)}: there is no such setting. {self._instead(path, names)}"
+        if _is_credential(path) and not is_credential(path[1], path[3].upper()):
+            wanted = ", ".join(OUTSIDE[kind_of(path[1])].credentials)
+            return f"{self.where(path)}: this is no variable of {kind_of(path[1])}'s credentials; they are {wanted}."
         names = _below(path)
         if names and not isinstance(value, dict):
             inside = ", ".join(map(self.spelt, names))
@@ -420,6 +483,10 @@ class _Source:
         near = [self.name(every[name]) for name in get_close_matches("__".join(path), every, n=3, cutoff=0.55)]
         hint = f"Did you mean {' or '.join(near)}? " if near else ""
         return f"{hint}Allowed there: {', '.join(map(self.spelt, names)) or 'no further name'}."
+
+
+def _is_credential(path: _Path) -> bool:
+    return len(path) == 4 and (path[0], path[2]) == ("providers", "credentials")
 
 
 def _nested(flat: Mapping[_Path, object]) -> dict[str, object]:
@@ -460,7 +527,14 @@ def _file(environ: Mapping[str, str], folder: Path) -> _Source:
         except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
             reason = error.strerror if isinstance(error, OSError) else str(error)
             return _Source(file, {}, [f"{file}: it cannot be read as a TOML file ({reason}): correct or remove it."])
-        return _Source(file, dict(_flat(table)))
+        # Variables of credentials are written in capitals in the file, and mean the same as in the environment.
+        return _Source(
+            file,
+            {
+                (*path[:3], *map(str.lower, path[3:])) if _is_credential(path) else path: value
+                for path, value in _flat(table)
+            },
+        )
     fault = f"{CONFIG} (environment): there is no file {folder / named}: correct or unset it."
     return _Source(usual[0], {}, [fault] if named else [])
 

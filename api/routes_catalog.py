@@ -16,7 +16,7 @@ from api.serving import Serving, json_response, only_parameters
 from api.shapes import GpuShape, GpusShape, OfferShape, RegionShape, RegionsShape
 from catalog.accelerators import Accelerator, UnknownAccelerator, accelerators, resolve_question
 from catalog.offers import Place
-from catalog.places import known_regions
+from catalog.places import known_region
 from catalog.spec import RegionKey, Sort, number_text
 from catalog.units import MIB_PER_GIB
 from selector.question import understand
@@ -130,7 +130,7 @@ def _regions(serving: Serving) -> RegionsShape:
 
 def _known(key: RegionKey) -> Place:
     provider, region = key
-    known = known_regions().get(key)
+    known = known_region(*key)
     if known is None:
         return Place(provider=provider, region=region)
     return Place(

@@ -7,6 +7,8 @@ from functools import cache
 from importlib.resources import files
 from types import MappingProxyType
 
+from catalog.accounts import kind_of
+
 EVERY_PROVIDER = "*"
 
 
@@ -24,7 +26,7 @@ class CodeKind(StrEnum):
 def code_kind(provider: str, code: str) -> CodeKind | None:
     """What the code means at this provider, whatever its case; None for a code that the table does not hold."""
     said = code.strip().casefold()
-    return _kind_in(provider, said) or _kind_in(EVERY_PROVIDER, said)
+    return _kind_in(kind_of(provider), said) or _kind_in(EVERY_PROVIDER, said)
 
 
 def _kind_in(provider: str, said: str) -> CodeKind | None:

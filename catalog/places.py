@@ -1,4 +1,4 @@
-"""Regions of the five main clouds: country, city, coordinates.
+"""Regions of the main clouds: country, city, coordinates.
 
 places.csv names the source and date of each region code. Where a provider publishes a city, that is the city; where it
 publishes only a state or a country ("US East (Ohio)"), the area stands in its place. Where it publishes neither, city
@@ -10,9 +10,11 @@ import csv
 import unicodedata
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from importlib.resources import files
 from types import MappingProxyType
+
+from catalog.accounts import kind_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,13 +40,29 @@ def known_regions() -> Mapping[tuple[str, str], KnownRegion]:
     return MappingProxyType({(region.provider, region.region): region for region in regions})
 
 
-def regions_of_city(text: str) -> list[tuple[str, str]]:
-    """(provider, region) of every region whose city (English or Chinese) or display name is `text`, in order.
+def known_region(provider: str, region: str) -> KnownRegion | None:
+    """A region of a provider, or of one of its accounts, as the table has it; None where it has none."""
+    return known_regions().get((kind_of(provider), region))
+
+
+@lru_cache(maxsize=16)
+def regions_of(providers: frozenset[str]) -> Mapping[tuple[str, str], KnownRegion]:
+    """Every region that the table knows of these providers and accounts, by (provider, region)."""
+    by_kind: dict[str, list[KnownRegion]] = {}
+    for known in known_regions().values():
+        by_kind.setdefault(known.provider, []).append(known)
+    found = {(name, known.region): known for name in sorted(providers) for known in by_kind.get(kind_of(name), ())}
+    return MappingProxyType(found)
+
+
+def regions_of_city(text: str, providers: frozenset[str]) -> list[tuple[str, str]]:
+    """(provider, region) of every region of these whose city (English or Chinese) or display name is `text`, in order.
 
     The whole name must match; case, spaces and accents do not count (`sao paulo` is `São Paulo`). Empty when no region
     is there.
     """
-    return list(_regions_by_city().get(_folded(text), ()))
+    there = _regions_by_city().get(_folded(text), ())
+    return sorted((name, region) for kind, region in there for name in providers if kind_of(name) == kind)
 
 
 def mainland_of(country: str | None, known: KnownRegion | None) -> bool | None:

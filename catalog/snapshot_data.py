@@ -5,7 +5,6 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import date
 from fractions import Fraction
-from functools import cache
 from importlib.resources import files
 
 from catalog.money import price_nanos
@@ -36,12 +35,6 @@ class SnapshotRow:
 def snapshot_rows() -> Iterator[SnapshotRow]:
     """Every row, in the order of the file: provider, region, instance type, purchase."""
     return map(_row, csv.DictReader(_text().splitlines()))
-
-
-@cache
-def snapshot_providers() -> frozenset[str]:
-    """The providers that the file has prices of."""
-    return frozenset(line.partition(",")[0] for line in _text().splitlines()[1:])
 
 
 def _text() -> str:

@@ -7,7 +7,7 @@ from pathlib import Path
 from commands import build
 from commands.output import say
 from selector.ages import age_text
-from settings import Settings, known_providers
+from settings import Settings
 from store.archive import ArchiveError
 from store.archive_export import Used, export
 from store.archive_import import Imported, Loaded, import_file
@@ -40,7 +40,7 @@ def run_import(file: Path) -> None:
 
 
 def _used(loaded: Settings) -> Used:
-    names = known_providers()
+    names = loaded.names()
     sites = {name: site for name in names if (site := loaded.provider(name).site)}
     return Used(frozenset(filter(loaded.enabled, names)), sites)
 

@@ -107,15 +107,11 @@ def _name_in_errors(engine: "Engine") -> None:
 
 def providers(loaded: "Settings", names: Iterable[str] = ()) -> "list[Configured]":
     """The providers that the settings leave on, or those of them that are named. Any other name is refused."""
-    from catalog.snapshot_data import snapshot_providers
-    from collectors.registry import PROVIDERS
-
-    wanted = list(dict.fromkeys(names)) or [name for name in PROVIDERS if loaded.enabled(name)]
+    known = loaded.names()
+    wanted = list(dict.fromkeys(names)) or [name for name in known if loaded.enabled(name)]
     for name in wanted:
-        if name not in PROVIDERS and name in snapshot_providers():
-            refuse(f"{name} is not polled in this version: only its bundled list prices are known; leave it out")
-        if name not in PROVIDERS:
-            refuse(f"{name} is not a provider; there are {', '.join(PROVIDERS)}")
+        if name not in known:
+            refuse(f"{name} is not a provider; there are {', '.join(known)}")
         if not loaded.enabled(name):
             refuse(f"{name} is switched off by {switch(loaded, name)}; change that, or leave {name} out")
     return [_configured(loaded, name) for name in wanted]
@@ -183,15 +179,14 @@ def _api_config(loaded: "Settings", host: str) -> "ApiConfig":
     from importlib.metadata import version
 
     from api.config import ApiConfig
-    from settings import known_providers
 
     return ApiConfig(
         rates=rates(loaded),
         host=host,
         token=loaded.api_token.get_secret_value() if loaded.api_token else None,
         public_reads=loaded.public_reads,
-        providers=frozenset(filter(loaded.enabled, known_providers())),
-        sites={name: site for name in known_providers() if (site := loaded.provider(name).site)},
+        providers=frozenset(filter(loaded.enabled, loaded.names())),
+        sites={name: site for name in loaded.names() if (site := loaded.provider(name).site)},
         defaults=loaded.defaults,
         fallback=loaded.fallback,
         launch_hold=loaded.launches.hold,

@@ -1,10 +1,11 @@
 """Settings against what exists: defaults as the selector understands them, regions as far as regions are known."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import structlog
 
-from catalog.places import known_regions
+from catalog.places import known_regions, regions_of
 from selector.question import BadQuestion, World, understand
 from selector.values import alike
 from selector.where import regions_named
@@ -38,6 +39,8 @@ def _defaults(loaded: Settings, world: World) -> Iterator[str]:
 
 
 def _fallback(loaded: Settings, world: World) -> Iterator[str]:
+    """What no region is called. Those of a provider that is switched off are regions: they are left out of answers."""
+    world = replace(world, providers=world.providers | {provider for provider, _ in known_regions()})
     for primary, regions in loaded.fallback.items():
         setting = f"GPUFARE_FALLBACK__{primary.upper().replace('-', '_')}"
         wrong = [*_not_a_code(primary, world), *(said for name in regions for said in _not_a_place(name, world))]
@@ -66,8 +69,8 @@ def _not_a_place(name: str, world: World) -> Iterator[str]:
 
 def _all_regions_known(loaded: Settings, world: World) -> bool:
     """Whether each provider that is on has regions in the table of places, or was polled for them."""
-    listed = {provider for provider, _ in known_regions().keys() | world.regions}
-    return all(name in listed for name in world.providers if loaded.enabled(name))
+    listed = {provider for provider, _ in regions_of(world.providers).keys() | world.regions}
+    return all(name in listed for name in loaded.names() if loaded.enabled(name))
 
 
 def _with_near(error: BadQuestion) -> str:

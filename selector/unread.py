@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 from catalog.offers import Place
-from catalog.places import known_regions
+from catalog.places import known_region
 from catalog.spec import RegionKey, Spec
 from selector.context import Context
 from selector.demands import PlaceDemand, place_demands
@@ -29,7 +29,7 @@ def unread_places(spec: Spec, context: Context, regions: Iterable[RegionKey] | N
 
 
 def _allowed(key: RegionKey, spec: Spec, demands: Iterable[PlaceDemand]) -> bool:
-    known = known_regions().get(key)
+    known = known_region(*key)
     country, mainland = (None, None) if known is None else (known.country, known.mainland_china)
     place = Place(provider=key[0], region=key[1], country=country, mainland_china=mainland)
     against = (demand.unmet(place) for demand in demands)

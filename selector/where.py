@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 
-from catalog.places import known_regions, regions_of_city
+from catalog.places import regions_of, regions_of_city
 from catalog.spec import RegionKey, ZoneKey
 from selector.values import BadQuestion, alike
 
@@ -35,21 +35,20 @@ class World:
 
         Of a provider that the table does not know, those still to be read: else a misspelt setting would be a region.
         """
-        known = {key for key in known_regions() if key[0] in self.providers}
-        in_table = {provider for provider, _ in known_regions()}
+        known = regions_of(self.providers).keys()
+        in_table = {provider for provider, _ in known}
         return self.regions | known | {key for key in self.unread if key[1] and key[0] not in in_table}
 
     def all_countries(self) -> frozenset[str]:
         """Those with data and those that the table of places knows, of the providers in use."""
-        known = known_regions()
-        return self.countries | {known[key].country for key in known if key[0] in self.providers}
+        return self.countries | {known.country for known in regions_of(self.providers).values()}
 
 
 def regions_named(parameter: str, text: str, world: World) -> frozenset[RegionKey]:
     """Every region that a code, a glob, `provider:…` or a city means; a name that means none is refused."""
     provider, name = _split(parameter, text, world)
     known = [key for key in world.all_regions() if provider in (None, key[0])]
-    city = {key for key in regions_of_city(name) if key[0] in ({provider} if provider else world.providers)}
+    city = set(regions_of_city(name, frozenset({provider}) if provider else world.providers))
     found = city | {key for key in known if _named(name, key[1])}
     if not found:
         raise BadQuestion(
@@ -67,7 +66,7 @@ def zones_named(parameter: str, text: str, world: World) -> frozenset[ZoneKey]:
     """
     provider, name = _split(parameter, text, world)
     zones = [zone for zone in world.zones if provider in (None, zone[0])]
-    city = set(regions_of_city(name))
+    city = set(regions_of_city(name, world.providers))
     found = {
         (owner, region, zone_id or zone or "")
         for owner, region, zone, zone_id in zones

@@ -229,6 +229,14 @@ def test_the_table_of_a_sync_fits_80_columns(shell: Shell, sim: Sim) -> None:
 # --- settings against what exists -------------------------------------------------------------------------------------
 
 
+def test_a_fallback_region_of_a_provider_that_is_switched_off_stops_nothing(shell: Shell) -> None:
+    asked = shell.run("gpus", GPUFARE_ONLY="ucloud", GPUFARE_FALLBACK__AP_GUANGZHOU="ap-nanjing")
+    assert asked.exit_code == 0, asked.stderr
+    refused = shell.run("gpus", GPUFARE_ONLY="ucloud", GPUFARE_FALLBACK__AP_GUANGZHOU="ap-nanjng")
+    assert refused.exit_code == 2
+    assert "ap-nanjing" in refused.stderr
+
+
 def test_a_fallback_region_that_may_yet_turn_up_is_only_warned_of(shell: Shell) -> None:
     asked = shell.run("cheapest", "h100", GPUFARE_ONLY="runpod,azure", GPUFARE_FALLBACK__US="CA", GPUFARE_LOG="warning")
     assert asked.exit_code == 3

@@ -1,0 +1,130 @@
+"""Two accounts of one provider, side by side: names, settings, credentials, places, limits; never mixed."""
+
+from pathlib import Path
+
+import pytest
+
+import simcloud
+from catalog.launch_codes import CodeKind, code_kind
+from catalog.places import known_region, regions_of_city
+from collectors.base import ByMachine, Config
+from collectors.registry import provider
+from settings import Settings, SettingsError, load
+from tests.support.endtoend import gpufare, real
+
+SECRET = "S3cr3t-of-the-second"
+OWN = "GPUFARE_PROVIDERS__TENCENT_INTL__"
+FIRST = {"TENCENTCLOUD_SECRET_ID": "first", "TENCENTCLOUD_SECRET_KEY": "S3cr3t-of-the-first"}
+SECOND = {f"{OWN}CREDENTIALS__TENCENTCLOUD_SECRET_{half}": value for half, value in (("ID", "second"), ("KEY", SECRET))}
+
+
+def of(folder: Path, **environ: str) -> Settings:
+    return load({"HOME": "/home/ada", **environ}, folder)
+
+
+def test_an_account_takes_its_own_credentials_and_no_others(tmp_path: Path) -> None:
+    found = of(tmp_path, **FIRST, **SECOND, **{f"{OWN}SITE": "intl", "GPUFARE_PROVIDERS__TENCENT__SITE": "cn"})
+    assert {"tencent", "tencent_intl"} <= set(found.names())
+    assert "tencent_intl" not in of(tmp_path, **FIRST).names()
+    first, second = (found.config_of(name, FIRST) for name in ("tencent", "tencent_intl"))
+    assert dict(first.environ) == FIRST
+    assert dict(second.environ) == {"TENCENTCLOUD_SECRET_ID": "second", "TENCENTCLOUD_SECRET_KEY": SECRET}
+    assert (first.site, second.site) == ("cn", "intl")
+
+
+def test_an_account_without_credentials_is_off_and_says_what_to_set(tmp_path: Path) -> None:
+    found = of(tmp_path, **FIRST, **{f"{OWN}REGIONS": "ap-singapore"})
+    off = provider("tencent_intl", found.config_of("tencent_intl", FIRST)).off()
+    assert set(off) == {"places", "machines", "stock"}
+    assert all(f"{OWN}SITE" in why and f"{OWN}CREDENTIALS__" in why and "TENCENT__" not in why for why in off.values())
+
+
+def test_the_first_accounts_credentials_may_stand_in_the_settings_too(tmp_path: Path) -> None:
+    own = {"GPUFARE_PROVIDERS__TENCENT__CREDENTIALS__TENCENTCLOUD_SECRET_ID": "here"}
+    assert of(tmp_path, **own).config_of("tencent", FIRST).environ["TENCENTCLOUD_SECRET_ID"] == "here"
+
+
+def test_the_file_writes_variables_as_the_environment_does_and_the_environment_wins(tmp_path: Path) -> None:
+    (tmp_path / "gpufare.toml").write_text(
+        f'[providers.tencent_intl.credentials]\nTENCENTCLOUD_SECRET_ID = "file"\nTENCENTCLOUD_SECRET_KEY = "{SECRET}"\n'
+    )
+    assert of(tmp_path).config_of("tencent_intl", {}).environ["TENCENTCLOUD_SECRET_ID"] == "file"
+    assert of(tmp_path, **SECOND).config_of("tencent_intl", {}).environ["TENCENTCLOUD_SECRET_ID"] == "second"
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "said"),
+    [
+        (f"{OWN}CREDENTIALS__AWS_ACCESS_KEY_ID", SECRET, "TENCENTCLOUD_*"),
+        (f"{OWN}CREDENTIALS", SECRET, "this is a group"),
+        ("GPUFARE_PROVIDERS__TENCNT_INTL__SITE", "intl", "there is no such setting"),
+        ("GPUFARE_PROVIDERS__TENCENT_INTL_TWO__SITE", "intl", "there is no such setting"),
+        ("GPUFARE_PROVIDERS__AWS_CN__SITE", "cn", "there is no such setting"),
+        ("GPUFARE_ONLY", "tencnt_intl", "is not one of"),
+    ],
+)
+def test_a_name_that_is_no_accounts_is_refused_and_no_secret_shown(
+    tmp_path: Path, name: str, value: str, said: str
+) -> None:
+    with pytest.raises(SettingsError, match=said.replace("*", r"\*")) as caught:
+        of(tmp_path, **{name: value})
+    assert SECRET not in str(caught.value)
+
+
+def test_no_text_shows_an_accounts_secret(tmp_path: Path) -> None:
+    found = of(tmp_path, **SECOND, **{f"{OWN}SITE": "intl"})
+    config = found.config_of("tencent_intl", {})
+    built = provider("tencent_intl", config)
+    for text in (repr(found), str(found), repr(config), repr(built), *(repr(feed) for feed in built.feeds())):
+        assert SECRET not in text
+
+
+def test_an_account_has_its_providers_places_and_launch_codes() -> None:
+    known = known_region("tencent_intl", "ap-nanjing")
+    assert known is not None
+    assert known.city_en == "Nanjing"
+    assert regions_of_city("nanjing", frozenset({"tencent_intl"})) == [("tencent_intl", "ap-nanjing")]
+    assert code_kind("tencent_intl", "ResourcesSoldOut.SpecifiedInstanceType") is CodeKind.CAPACITY
+
+
+def test_an_accounts_feeds_are_the_providers_under_its_name_with_limits_of_its_own() -> None:
+    config = Config(FIRST, ("ap-nanjing",), "intl")
+    for theirs, ours in zip(provider("tencent", config).feeds(), provider("tencent_intl", config).feeds(), strict=True):
+        cells, own = list(theirs.cells(["ap-nanjing"])), list(ours.cells(["ap-nanjing"]))
+        assert [(cell.feed, cell.place, cell.part) for cell in cells] == [(c.feed, c.place, c.part) for c in own]
+        assert {cell.provider for cell in own} == {"tencent_intl"}
+        assert (ours.provider, ours.name, ours.every, ours.fresh_for, ours.absent) == (
+            "tencent_intl",
+            *(theirs.name, theirs.every, theirs.fresh_for, theirs.absent),
+        )
+        assert {theirs.limit(cell).key for cell in cells}.isdisjoint(ours.limit(cell).key for cell in own)
+        assert isinstance(ours, ByMachine) is isinstance(theirs, ByMachine)
+
+
+def test_two_sites_side_by_side_are_never_mixed(tmp_path: Path) -> None:
+    with simcloud.start("demo", providers=("tencent",)) as cn, simcloud.start("demo", providers=("tencent",)) as intl:
+        cn.options("tencent", secret_id="first", secret_key="S3cr3t-of-the-first")
+        intl.options("tencent", secret_id="second", secret_key=SECRET, site="intl")
+        here, there = cn.tencent.url, intl.tencent.url
+        second = {"TENCENTCLOUD_SECRET_ID": "second", "TENCENTCLOUD_SECRET_KEY": SECRET}
+        first = real("tencent", "ap-nanjing", site="cn", environ=FIRST, cvm=here, region=here)
+        other = real("tencent_intl", "ap-nanjing", site="intl", environ=second, cvm=there, region=there)
+        with gpufare(tmp_path, first, other) as app:
+            assert {row.result.status for row in app.sync()} == {"ok"}
+            by_account = {name: app.offers(f"provider={name}") for name in ("tencent", "tencent_intl")}
+            assert {(one["site"], one["native_price"]["currency"]) for one in by_account["tencent"]} == {("cn", "CNY")}
+            of_other = {(one["site"], one["native_price"]["currency"]) for one in by_account["tencent_intl"]}
+            assert of_other == {("intl", "USD")}
+            assert len(by_account["tencent"]) == len(by_account["tencent_intl"]) > 0
+            with intl.down("tencent"):
+                app.later(minutes=1)
+                assert {row.provider for row in app.sync() if row.result.status == "failed"} == {"tencent_intl"}
+            assert app.feed("tencent", "stock")["status"] == "ok"
+            one = by_account["tencent"][0]
+            told = {"region": "ap-nanjing", "zone": one["zone"], "instance_type": one["instance_type"]}
+            met = {"purchase": "on_demand", "outcome": "error", "code": "ResourcesSoldOut.SpecifiedInstanceType"}
+            app.post("/launches", {"provider": "tencent_intl", **told, **met})
+            observed = {each["provider"] for each in app.offers() if each["stock"]["evidence"] == "observed"}
+            assert observed == {"tencent_intl"}
+        assert {seen.credential for seen in cn.requests()} == {"first"}
+        assert {seen.credential for seen in intl.requests()} == {"second"}
