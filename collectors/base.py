@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import ClassVar, Protocol
+from typing import Protocol, runtime_checkable
 
 from catalog.facts import Fact, Note
 from catalog.words import Evidence, Level
@@ -118,13 +118,30 @@ def before_each_call(wait: Callable[[], None]) -> Iterator[None]:
 class Feed(Protocol):
     """One thing a provider can be asked: machines, prices, spot, stock, scores or places."""
 
-    provider: ClassVar[str]
-    name: ClassVar[str]
-    every: ClassVar[timedelta]
-    fresh_for: ClassVar[timedelta]
-    """How long a fact of it counts as fresh."""
-    absent: ClassVar[Level]
-    """What a whole answer's silence about a machine means: out, or unknown."""
+    @property
+    def provider(self) -> str:
+        """The provider's name, or its account's."""
+        ...
+
+    @property
+    def name(self) -> str:
+        """Which of its feeds."""
+        ...
+
+    @property
+    def every(self) -> timedelta:
+        """How often it is polled, where the settings do not say."""
+        ...
+
+    @property
+    def fresh_for(self) -> timedelta:
+        """How long a fact of it counts as fresh."""
+        ...
+
+    @property
+    def absent(self) -> Level:
+        """What a whole answer's silence about a machine means: out, or unknown."""
+        ...
 
     def cells(self, regions: Iterable[str]) -> Iterable[Cell]:
         """The cells to poll. `regions` are those the settings name, else those the provider's `places` feed named."""
@@ -140,6 +157,17 @@ class Feed(Protocol):
 
     def parse(self, page: Page) -> Iterator[Fact | Note]:
         """What the page states. Raises only Drift."""
+        ...
+
+
+@runtime_checkable
+class ByMachine(Protocol):
+    """A feed that asks about one machine at a time, and polls those that the provider's other feeds found in stock or
+    sold out; its `cells` of regions alone are none.
+    """
+
+    def cells_of(self, machines: Mapping[str, Iterable[str]]) -> Iterable[Cell]:
+        """The cells to poll, by the instance types of each region. The instance type is a cell's part."""
         ...
 
 
@@ -163,16 +191,24 @@ class Config:
     boto3 reads a body in one go: with EC2 this bounds each wait for bytes alone, so that a server which sends a byte
     now and then holds its call until the lease of the poll runs out, and longer.
     """
+    scores: bool = False
+    """Whether to ask for likelihood scores, where that costs a right or a budget of its own."""
+    price_source: str = "list"
+    """`list` or `api`, where a provider tells its prices in two ways."""
 
 
 class Provider(Protocol):
     """A configured provider: its feeds, ready to poll. Built from a Config without I/O."""
 
-    name: ClassVar[str]
-    evidence: ClassVar[tuple[Evidence, ...]]
-    """The kinds of evidence that it can give, strongest first."""
+    @property
+    def name(self) -> str:
+        """The provider's name, or its account's."""
+        ...
 
-    def __init__(self, config: Config) -> None: ...
+    @property
+    def evidence(self) -> tuple[Evidence, ...]:
+        """The kinds of evidence that it can give, strongest first."""
+        ...
 
     @property
     def account(self) -> bool:

@@ -5,10 +5,10 @@ from dataclasses import asdict, dataclass
 from typing import Literal
 
 from collectors.base import Feed, NotConfigured, ProviderError
-from collectors.registry import PROVIDERS
 from commands import build
 from commands.asking import print_json
 from commands.showing import table
+from scheduler import plan
 from scheduler.plan import Configured
 from scheduler.poll import Polls, try_out
 from scheduler.sync import sync
@@ -59,7 +59,7 @@ def examine(polls: Polls, providers: Iterable[Configured]) -> Iterator[Finding]:
         yield from _off(one)
         feeds = one.feeds()
         if "places" in feeds:
-            met = try_out(polls, feeds.pop("places"), one.config.regions, one.scrubber())
+            met = _met(polls, one, feeds.pop("places"))
             yield _finding(one.name, "places", met)
             if met is None and not _regions(polls, one):
                 sync(polls, [one], ["places"])
@@ -79,20 +79,20 @@ def _regions(polls: Polls, one: Configured) -> list[str]:
 
 
 def _met(polls: Polls, one: Configured, feed: Feed) -> ProviderError | None:
-    return try_out(polls, feed, _regions(polls, one), one.scrubber())
+    return try_out(polls, feed, plan.cells_of(polls.engine, one, feed), one.scrubber())
 
 
 def _finding(provider: str, feed: str, met: ProviderError | None) -> Finding:
     if met is None:
         return Finding(provider, feed, "answers", "its first page is understood")
-    if isinstance(met, NotConfigured):  # no region is known, since `places` did not answer
+    if isinstance(met, NotConfigured):  # no region or machine is known, or its SDK is not installed
         return Finding(provider, feed, "off", str(met))
     advice = _ADVICE.get(type(met).__name__, "").format(name=provider.upper(), feed=feed.upper())
     return Finding(provider, feed, "wrong", str(met), advice)
 
 
 def _switched_off(loaded: Settings) -> Iterator[Finding]:
-    for name in PROVIDERS:
+    for name in loaded.names():
         if not loaded.enabled(name):
             yield Finding(name, "all", "off", f"switched off by {build.switch(loaded, name)}")
 

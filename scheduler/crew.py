@@ -1,8 +1,9 @@
 """The threads that poll one provider: one that has ended a poll takes the next due cell at once."""
 
 import time
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
 from threading import Condition
 
 import structlog
@@ -19,13 +20,32 @@ from store.record import Lease, LeaseLost, Result
 log = structlog.get_logger()
 
 
-class Crew:
-    """At most `at_once` polls of one provider, so that one that hangs delays no other."""
+def crews(polls: Polls, one: Configured, at_once: int, reach: Reach) -> "list[Crew]":
+    """Who polls a provider. Feeds that ask about one machine at a time have threads of their own: while hundreds of
+    their cells wait for slots under slow limits, stock is polled when it is due.
+    """
+    slow = plan.by_machine(one)
+    crew = Crew(polls, one, at_once, reach, but=slow)
+    return [crew, Crew(polls, one, at_once, reach, only=slow)] if slow else [crew]
 
-    def __init__(self, polls: Polls, one: Configured, at_once: int, reach: Reach) -> None:
+
+class Crew:
+    """At most `at_once` polls of a provider, of some of its feeds, so that one that hangs delays no other."""
+
+    def __init__(
+        self,
+        polls: Polls,
+        one: Configured,
+        at_once: int,
+        reach: Reach,
+        *,
+        only: Collection[str] | None = None,
+        but: Collection[str] = (),
+    ) -> None:
         self._polls = polls
         self._one = one
         self._feeds = one.feeds()
+        self._only, self._but = only, but
         self._fingerprint = one.fingerprint()
         self._at_once = at_once
         self._reach = reach
@@ -58,8 +78,9 @@ class Crew:
         return self.under_way()
 
     def _take(self, most: int) -> None:
-        name, engine, now = self._one.name, self._polls.engine, self._polls.clock()
-        for lease in schedule.claim(engine, now, LEASE, most, provider=name, fingerprint=self._fingerprint):
+        engine, now = self._polls.engine, self._polls.clock()
+        mine = partial(schedule.claim, provider=self._one.name, fingerprint=self._fingerprint)
+        for lease in mine(engine, now, LEASE, most, feeds=self._only, but_feeds=self._but):
             if not self._begin(lease):
                 schedule.release(self._polls.engine, lease, self._polls.clock())
 
@@ -101,18 +122,23 @@ def submit(
 
 
 def poll_and_plan(polls: Polls, one: Configured, feeds: Mapping[str, Feed], lease: Lease) -> Result:
-    """Poll a claimed cell; what a `places` answer names is planned at once."""
+    """Poll a claimed cell; what its answer names to poll beside it is planned at once."""
     feed = feeds.get(lease.feed)
     if feed is None:
         schedule.release(polls.engine, lease, polls.clock() + lease.every)
         return Result("off")
     result = poll(polls, feed, lease, one.scrubber())
-    if lease.feed == "places" and result.status in ("ok", "partial"):
+    if result.status in ("ok", "partial"):
         try:
-            patiently(lambda: plan.plan_one(polls.engine, one, polls.clock()), polls.patience.database)
+            patiently(lambda: _plan_more(polls, one, lease.feed), polls.patience.database)
         except SQLAlchemyError as error:  # the poll is recorded all the same
             tell("the database did not answer; what was named is polled once it is planned", error, provider=one.name)
     return result
+
+
+def _plan_more(polls: Polls, one: Configured, feed: str) -> None:
+    if plan.names_more(polls.engine, one, feed):
+        plan.plan_one(polls.engine, one, polls.clock())
 
 
 def _settle(polls: Polls, one: Configured, lease: Lease, done: Future[Result]) -> None:

@@ -7,11 +7,14 @@ from hashlib import sha256
 
 from sqlalchemy import Engine
 
-from collectors.base import Config, Feed, Provider
+from collectors.base import ByMachine, Cell, Config, Feed, Provider
 from scheduler.scrub import Scrubber
 from store import planning
 from store.planning import PlannedCell, PlannedProvider
 from store.version import program_version
+
+_APART = timedelta(seconds=2)
+"""Over the calls a second: a new cell of a feed by machine may make two calls, and others keep to the same limit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +45,7 @@ class Configured:
         """
         config = self.config
         settings = (sorted(config.environ.items()), config.regions, config.site, sorted(config.endpoints.items()))
-        told = (self.version, *settings)
+        told = (self.version, *settings, config.scores, config.price_source)
         return sha256(repr(told).encode()).hexdigest()
 
 
@@ -58,7 +61,7 @@ def plan(engine: Engine, configured: Iterable[Configured], now: datetime) -> int
 
 
 def plan_one(engine: Engine, one: Configured, now: datetime) -> int:
-    """Plan a single provider: again after its `places` feed was read, since that names the regions of the others."""
+    """Plan a single provider: again after a feed was read that `names_more` to poll."""
     provider = one.provider
     planned = PlannedProvider(
         name=one.name,
@@ -72,13 +75,43 @@ def plan_one(engine: Engine, one: Configured, now: datetime) -> int:
     return planning.plan(engine, planned, _cells(engine, one), now)
 
 
+def names_more(engine: Engine, one: Configured, feed: str) -> bool:
+    """Whether what this feed just said may name something to poll that is not planned: a region, or a machine."""
+    if feed == "places":
+        return True
+    asked = by_machine(one)
+    if not asked or feed in asked:
+        return False
+    regions = _regions(engine, one)
+    return any(planning.has_unplanned_machine(engine, one.name, name, regions) for name in asked)
+
+
+def by_machine(one: Configured) -> set[str]:
+    """The names of its feeds that ask about one machine at a time."""
+    return {feed.name for feed in one.provider.feeds() if isinstance(feed, ByMachine)}
+
+
+def machines(engine: Engine, one: Configured) -> dict[str, list[str]]:
+    """The machines that those feeds ask about, by region: whose stock is stated where the settings poll."""
+    return planning.known_machines(engine, one.name, _regions(engine, one))
+
+
+def _regions(engine: Engine, one: Configured) -> list[str]:
+    return list(one.config.regions) or planning.known_regions(engine, one.name)
+
+
+def cells_of(engine: Engine, one: Configured, feed: Feed) -> Iterable[Cell]:
+    """The cells that a feed has now, by what the settings and other feeds name."""
+    return feed.cells_of(machines(engine, one)) if isinstance(feed, ByMachine) else feed.cells(_regions(engine, one))
+
+
 def _cells(engine: Engine, one: Configured) -> Iterator[PlannedCell]:
-    regions = list(one.config.regions) or planning.known_regions(engine, one.name)
     for feed in one.provider.feeds():
         every = one.intervals.get(feed.name, feed.every)
         # A feed that is polled less often than it is by itself stays fresh for as many intervals as before.
         fresh_for = max(feed.fresh_for, every * (feed.fresh_for / feed.every))
-        for cell in feed.cells(regions):
+        apart = isinstance(feed, ByMachine)
+        for cell in cells_of(engine, one, feed):
             limit = feed.limit(cell)
             yield PlannedCell(
                 provider=cell.provider,
@@ -90,4 +123,5 @@ def _cells(engine: Engine, one: Configured) -> Iterator[PlannedCell]:
                 absent=feed.absent.value,
                 limit_key=limit.pause_key or limit.key,
                 limit_per_s=limit.per_second,
+                apart=_APART / limit.per_second if apart else timedelta(0),
             )

@@ -16,6 +16,7 @@ from sqlalchemy import Engine
 from catalog.facts import Fact, Note
 from collectors.base import (
     AuthFailed,
+    ByMachine,
     Cell,
     Drift,
     Feed,
@@ -200,16 +201,21 @@ def fault(error: BaseException, scrub: Scrubber) -> Result:
     return Result("failed", error=f"a fault of this program, not of the provider: {said}")
 
 
-def try_out(polls: Polls, feed: Feed, regions: Iterable[str], scrub: Scrubber) -> ProviderError | None:
-    """Ask a feed's first cell for its first page and read it; nothing is recorded. Returns what went wrong, or None.
+_WITHOUT = {
+    False: "no region is known yet; sync `places` first, or name regions in the settings",
+    True: "it asks about the machines that `stock` names, and none is known yet; sync `stock` first",
+}
+"""Why a feed has no cell, by whether it asks about one machine at a time."""
+
+
+def try_out(polls: Polls, feed: Feed, cells: Iterable[Cell], scrub: Scrubber) -> ProviderError | None:
+    """Ask the first of a feed's cells for its first page and read it; nothing is recorded. Returns what went wrong.
 
     Its calls wait for their slots like any other's. What went wrong is told without the provider's credentials.
     """
-    cell = next(iter(feed.cells(regions)), None)
+    cell = next(iter(cells), None)
     if cell is None:
-        return NotConfigured(
-            f"{feed.name}: no region is known yet; sync `places` first, or name regions in the settings"
-        )
+        return NotConfigured(f"{feed.name}: {_WITHOUT[isinstance(feed, ByMachine)]}")
     now = polls.clock()
     try:
         with _scrubbing(scrub), before_each_call(_Slots(polls, feed.limit(cell), now).wait):

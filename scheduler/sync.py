@@ -1,7 +1,7 @@
 """One pass in the foreground: the same leases, limits and polls as a worker's, with word of each cell as it ends."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -43,7 +43,7 @@ def sync(
 ) -> list[Synced]:
     """Poll every cell of these providers once, places first; returns a row for each, the feeds that are off included.
 
-    `on_start` hears how many cells come next, twice where `places` are polled first; `on_end` hears of each as it ends.
+    `on_start` hears how many cells come next, once for each stage; `on_end` hears of each as it ends.
     """
     providers = list(configured)
     for one in providers:
@@ -62,12 +62,27 @@ def sync(
 def _stages(
     polls: Polls, providers: Sequence[Configured], feeds: Sequence[str]
 ) -> Iterator[list[tuple[str, list[str]]]]:
-    """(provider, its feeds) to poll: places first, since they name what the other feeds poll."""
+    """(provider, its feeds) to poll: places first, since they name what the others poll; last what asks about the
+    machines that those found.
+    """
     places = [one.name for one in providers if _wants_places(polls, one, feeds)]
     if places:
         yield [(name, ["places"]) for name in places]
-    others = [(one.name, sorted(name for name in _wanted(one, feeds) if name != "places")) for one in providers]
-    yield [(name, wanted) for name, wanted in others if wanted]
+    for stage in (_by_region, _by_machine):
+        others = [(one.name, sorted(stage(polls, one, feeds))) for one in providers]
+        if any(wanted for _, wanted in others):
+            yield [(name, wanted) for name, wanted in others if wanted]
+
+
+def _by_region(polls: Polls, one: Configured, feeds: Sequence[str]) -> set[str]:
+    """The stock too, unasked, where feeds are wanted that ask about a machine and no machine is known yet."""
+    wanted, asks = _wanted(one, feeds), plan.by_machine(one)
+    unasked = {"stock"} if wanted & asks and not plan.machines(polls.engine, one) else set()
+    return (wanted | unasked & one.feeds().keys()) - asks - {"places"}
+
+
+def _by_machine(_polls: Polls, one: Configured, feeds: Sequence[str]) -> set[str]:
+    return _wanted(one, feeds) & plan.by_machine(one)
 
 
 def _wanted(one: Configured, feeds: Sequence[str]) -> set[str]:
@@ -98,7 +113,9 @@ class _Pass:
         self._polls = polls
         self._providers = {one.name: one for one in providers}
         self._feeds = {one.name: one.feeds() for one in providers}
+        self._fingerprints = {one.name: one.fingerprint() for one in providers}
         self._left = set(ids)
+        self._turns = _turns(schedule.cells(polls.engine, self._left))
         self._began = began
         self._renewed_at = began
         self._running: dict[Future[Result], Lease] = {}
@@ -129,9 +146,20 @@ class _Pass:
             free = POLLS_AT_ONCE - running[name]
             if not free or not waiting:
                 continue
-            now = self._polls.clock()
-            for lease in schedule.claim(self._polls.engine, now, LEASE, free, provider=name, only=waiting):
+            for lease in self._claimed(name, free, waiting):
                 self._running[submit(pool, self._polls, one, self._feeds[name], lease)] = lease
+
+    def _claimed(self, name: str, most: int, waiting: Collection[int]) -> list[Lease]:
+        """The next cells in turn; where one of them cannot be had, any others in its place."""
+        found: list[Lease] = []
+        in_turn = sorted((cell for cell in waiting if self._turns[cell][0] == name), key=self._turns.__getitem__)
+        now, mine = self._polls.clock(), self._fingerprints[name]
+        for only in (in_turn[:most], in_turn):
+            if len(found) < most:
+                found += schedule.claim(
+                    self._polls.engine, now, LEASE, most - len(found), provider=name, fingerprint=mine, only=only
+                )
+        return found
 
     def _ended(self) -> list[Synced]:
         """What has ended of our own polls. Waits a little for one."""
@@ -166,16 +194,32 @@ class _Pass:
 
     def _paused(self) -> dict[str, str]:
         found = status.provider_statuses(self._polls.engine, self._polls.clock())
-        return {one.name: one.paused for one in found if one.paused}
+        paused = {one.name: f"the provider is paused: {one.paused}" for one in found if one.paused}
+        engine, mine = self._polls.engine, self._fingerprints
+        others = [name for name in mine if not schedule.is_planned(engine, name, mine[name])]
+        return paused | dict.fromkeys(others, "another process polls it with other settings: they must be the same")
 
     def _settled(self, cell: CellNow, paused: dict[str, str]) -> Synced | None:
         if cell.tried_at and cell.tried_at >= self._began:
             result = Result(cell.status, cell.facts, 0, cell.error)
         elif cell.provider in paused:
-            result = Result("failed", error=f"not polled in this pass: the provider is paused: {paused[cell.provider]}")
+            result = Result("failed", error=f"not polled in this pass: {paused[cell.provider]}")
         else:
             return None
         return Synced(cell.provider, cell.feed, cell.place, cell.part, result, 0.0)
+
+
+def _turns(cells: Iterable[CellNow]) -> dict[int, tuple[str, int, int]]:
+    """By cell: its provider, how many of its feed and place come before it, and its id. In this order the cells of one
+    place, which share a limit, do not come all together: the threads would wait for it one and all.
+    """
+    before = Counter[tuple[str, str, str]]()
+    turns: dict[int, tuple[str, int, int]] = {}
+    for cell in cells:
+        of = (cell.provider, cell.feed, cell.place)
+        turns[cell.id] = (cell.provider, before[of], cell.id)
+        before[of] += 1
+    return turns
 
 
 def _given_up(cell: CellNow, now: datetime) -> Synced:

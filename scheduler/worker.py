@@ -5,9 +5,10 @@ The schedule is in the database, so any number of workers may run; APScheduler o
 
 import logging
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from itertools import chain
 from pathlib import Path
 from threading import Event
 
@@ -17,7 +18,7 @@ from sqlalchemy import Engine
 from sqlalchemy.exc import SQLAlchemyError
 
 from scheduler import plan
-from scheduler.crew import Crew
+from scheduler.crew import Crew, crews
 from scheduler.outages import Reach, tell
 from scheduler.plan import Configured
 from scheduler.poll import RENEW_EVERY, Polls, renew
@@ -58,7 +59,7 @@ class Worker:
         self._polls = polls
         self._configured = list(configured)
         self._reach = Reach()
-        self._crews = {one.name: Crew(polls, one, at_once, self._reach) for one in self._configured}
+        self._crews = {one.name: crews(polls, one, at_once, self._reach) for one in self._configured}
         self._planned_at: datetime | None = None
         self._keep = keep
         self._alive_file = alive_file
@@ -81,10 +82,10 @@ class Worker:
         while not self._stopped.wait(TICK.total_seconds()):
             _go_on(ticker)
         deadline = time.monotonic() + STOP_PATIENCE.total_seconds()
-        for crew in self._crews.values():
+        for crew in self._all_crews():
             crew.close()
         ticker.shutdown(wait=True)
-        self._give_back([lease for crew in self._crews.values() for lease in crew.left(deadline)])
+        self._give_back([lease for crew in self._all_crews() for lease in crew.left(deadline)])
 
     def _give_back(self, leases: Iterable[Lease]) -> None:
         """Make cells due at once, so that another worker need not wait for their leases to run out."""
@@ -100,7 +101,10 @@ class Worker:
 
     def under_way(self) -> list[Lease]:
         """The cells that are being polled."""
-        return [lease for crew in self._crews.values() for lease in crew.under_way()]
+        return [lease for crew in self._all_crews() for lease in crew.under_way()]
+
+    def _all_crews(self) -> Iterator[Crew]:
+        return chain.from_iterable(self._crews.values())
 
     def renew(self) -> None:
         """Keep the cells that are being polled."""
@@ -129,13 +133,14 @@ class Worker:
         if planning:
             self._plan(now)
         for name in schedule.providers_due(self._engine, now):
-            if name in self._crews:
-                self._crews[name].fill()
+            for crew in self._crews.get(name, ()):
+                crew.fill()
         if planning:
             self._keep_house(now)
 
     def _plan(self, now: datetime) -> None:
         if self._planned_at is None:
+            partitions.prepare(self._engine, now)  # before the first answer, which would go to the rest of all months
             plan.plan(self._engine, self._configured, now)
         else:  # another process may poll other providers: to switch them off each time would undo its plan
             for one in self._configured:

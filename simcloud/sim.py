@@ -1,20 +1,33 @@
 """Start and steer the servers of a scenario from Python."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal, Self
 
+from simcloud.alibaba import Alibaba
 from simcloud.aws import Aws
+from simcloud.azure import Azure
 from simcloud.clock import SimClock
 from simcloud.faults import Fault
+from simcloud.gcp import Gcp
 from simcloud.runpod import RunPod
 from simcloud.scenario import Scenario, ScenarioError, load, read_fault
 from simcloud.tencent import Tencent
+from simcloud.ucloud import UCloud
 from simcloud.wire import Cloud, SimServer
 from simcloud.world import Seen, World
 
-_CLOUDS: Mapping[str, Callable[[World], Cloud]] = {"tencent": Tencent, "runpod": RunPod, "aws": Aws}
+_CLOUDS: Mapping[str, Callable[[World], Cloud]] = {
+    "tencent": Tencent,
+    "runpod": RunPod,
+    "aws": Aws,
+    "alibaba": Alibaba,
+    "ucloud": UCloud,
+    "gcp": Gcp,
+    "azure": Azure,
+}
 PROVIDERS = tuple(_CLOUDS)
 Clock = Literal["manual", "real"]
 
@@ -32,6 +45,11 @@ class AwsEndpoint(Endpoint):
     @property
     def ec2_url(self) -> str:
         """For boto3's `endpoint_url`."""
+        return self.url
+
+    @property
+    def pricing_url(self) -> str:
+        """For boto3's `endpoint_url` of `pricing`."""
         return self.url
 
     @property
@@ -77,6 +95,16 @@ class Sim:
         """Return the base URL of a provider's server."""
         return self._servers[provider].url
 
+    @contextmanager
+    def down(self, provider: str) -> Iterator[None]:
+        """Inside the block nobody listens at a provider's address."""
+        server = self._servers[provider]
+        server.stop()
+        try:
+            yield
+        finally:
+            self._servers[provider] = SimServer(server.cloud, self.world, server.server_address[1])
+
     @property
     def tencent(self) -> Endpoint:
         """Tencent's `cvm` and `region`."""
@@ -89,7 +117,7 @@ class Sim:
 
     @property
     def aws(self) -> AwsEndpoint:
-        """EC2, price list and spot advisor."""
+        """EC2, price list, its query API, and spot advisor."""
         return AwsEndpoint(self.url("aws"))
 
     def advance(self, seconds: float) -> None:

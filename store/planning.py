@@ -6,13 +6,29 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Engine, Row, case, delete, insert, literal, or_, select, update
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    Engine,
+    Row,
+    and_,
+    bindparam,
+    case,
+    delete,
+    exists,
+    insert,
+    literal,
+    or_,
+    select,
+    update,
+)
 
+from catalog.words import Evidence
 from store.engine import in_turn, reading, writing
 from store.history_log import end_all, keep_past_machines
 from store.join import SNAPSHOT_FEED
 from store.record import later
-from store.tables import CELLS, DRIFTS, FACTS, MACHINES, NOTES, PROVIDERS, REGIONS
+from store.tables import CELLS, DRIFTS, FACTS, MACHINES, NOTES, PROVIDERS, REGIONS, STOCKS
 from store.times import Instant
 
 
@@ -29,6 +45,8 @@ class PlannedCell:
     absent: str
     limit_key: str
     limit_per_s: float
+    apart: timedelta = timedelta(0)
+    """How long after the one before it under its limit a cell that is new or asked anew is due; 0: at once, like it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,11 +72,11 @@ CellKey = tuple[str, str, str]
 def plan(engine: Engine, provider: PlannedProvider, cells: Iterable[PlannedCell], now: datetime) -> int:
     """Make the schedule of a provider what its settings say; returns how many cells are new.
 
-    A new cell is due at once, and one whose interval changed is due by the new one. A cell that is no longer wanted
-    keeps its facts, which grow old: its region is no longer named, or its feed is off. Only where the settings changed
-    does a cell that a running feed no longer wants go with all that it said, since others say now what it said.
-    Changed settings also end a pause and make all of the provider's cells due; another site takes out all that was
-    said under the one before, since its prices are in another currency.
+    A new cell is due at once, or in its turn where cells stand `apart`, and one whose interval changed is due by the
+    new one. A cell that is no longer wanted keeps its facts, which grow old: its region is no longer named, or its feed
+    is off. Only where the settings changed does a cell that a running feed no longer wants go with all that it said,
+    since others say now what it said. Changed settings also end a pause and make all of the provider's cells due;
+    another site takes out all that was said under the one before, since its prices are in another currency.
     """
     wanted = {(cell.feed, cell.place, cell.part): cell for cell in cells}
     with writing(engine) as connection:
@@ -68,7 +86,28 @@ def plan(engine: Engine, provider: PlannedProvider, cells: Iterable[PlannedCell]
         _update(connection, known, wanted, now)
         running = {cell.feed for cell in wanted.values()} if changed else set()
         _drop(connection, [row for key, row in known.items() if key not in wanted], running, now)
-        return _add(connection, [cell for key, cell in wanted.items() if key not in known], now)
+        turns = _turns({key: cell for key, cell in wanted.items() if changed or key not in known}, now)
+        _delay(connection, {known[key].id: due_at for key, due_at in turns.items() if key in known})
+        return _add(connection, {key: cell for key, cell in wanted.items() if key not in known}, turns, now)
+
+
+def _turns(cells: Mapping[CellKey, PlannedCell], now: datetime) -> dict[CellKey, datetime]:
+    """When cells are due that stand `apart`. Due all at once, they would go before the feeds that are polled often, for
+    as long as their limit takes to let them through: a claim takes what is due the longest.
+    """
+    turns: dict[CellKey, datetime] = {}
+    following: dict[str, datetime] = {}
+    for key, cell in cells.items():
+        if cell.apart:
+            turns[key] = following.get(cell.limit_key, now)
+            following[cell.limit_key] = turns[key] + cell.apart
+    return turns
+
+
+def _delay(connection: Connection, turns: Mapping[int, datetime]) -> None:
+    if turns:
+        moved = update(CELLS).where(CELLS.c.id == bindparam("cell")).values(due_at=bindparam("at"))
+        connection.execute(moved, [{"cell": cell, "at": due_at} for cell, due_at in turns.items()])
 
 
 def _polled_cells(connection: Connection, provider: str) -> dict[CellKey, Row[Any]]:
@@ -111,12 +150,15 @@ def _planned(cell: PlannedCell) -> dict[str, object]:
     }
 
 
-def _add(connection: Connection, cells: Sequence[PlannedCell], now: datetime) -> int:
+def _add(
+    connection: Connection, cells: Mapping[CellKey, PlannedCell], turns: Mapping[CellKey, datetime], now: datetime
+) -> int:
     fresh = [
-        {"provider": cell.provider, "feed": cell.feed, "place": cell.place, "part": cell.part, "due_at": now}
+        {"provider": cell.provider, "feed": cell.feed, "place": cell.place, "part": cell.part}
         | {"memo": "{}", "revision": 0, "status": "new", "failures": 0, "facts": 0, "offers": 0}
+        | {"due_at": turns.get(key, now)}
         | _planned(cell)
-        for cell in cells
+        for key, cell in cells.items()
     ]
     if fresh:
         connection.execute(insert(CELLS), fresh)
@@ -228,3 +270,45 @@ def known_regions(engine: Engine, provider: str) -> list[str]:
     )
     with reading(engine) as connection:
         return list(connection.execute(query).scalars())
+
+
+def known_machines(engine: Engine, provider: str, regions: Collection[str]) -> dict[str, list[str]]:
+    """The instance types by region, of these, whose stock a provider states, be they sold out."""
+    query = (
+        select(STOCKS.c.region, STOCKS.c.instance_type)
+        .join(CELLS, CELLS.c.id == STOCKS.c.cell_id)
+        .where(_states_stock(provider, regions))
+        .distinct()
+        .order_by(STOCKS.c.region, STOCKS.c.instance_type)
+    )
+    known: dict[str, list[str]] = {}
+    with reading(engine) as connection:
+        for region, instance_type in connection.execute(query):
+            known.setdefault(region, []).append(instance_type)
+    return known
+
+
+def has_unplanned_machine(engine: Engine, provider: str, feed: str, regions: Collection[str]) -> bool:
+    """Whether one of the `known_machines` has no cell of this feed, which asks of one at a time."""
+    asked = CELLS.alias()
+    planned = exists().where(
+        asked.c.provider == provider,
+        asked.c.feed == feed,
+        asked.c.place == STOCKS.c.region,
+        asked.c.part == STOCKS.c.instance_type,
+        asked.c.planned,
+    )
+    query = (
+        select(STOCKS.c.region)
+        .join(CELLS, CELLS.c.id == STOCKS.c.cell_id)
+        .where(_states_stock(provider, regions), ~planned)
+        .limit(1)
+    )
+    with reading(engine) as connection:
+        return connection.execute(query).first() is not None
+
+
+def _states_stock(provider: str, regions: Collection[str]) -> ColumnElement[bool]:
+    """The rows of its stock in regions that are polled. A likelihood is none, and neither is being listed."""
+    stated = STOCKS.c.evidence.in_([one.value for one in Evidence if one.is_stock])
+    return and_(_of(provider), STOCKS.c.region.in_(regions), stated)

@@ -46,6 +46,8 @@ def claim(
     *,
     provider: str | None = None,
     fingerprint: str | None = None,
+    feeds: Iterable[str] | None = None,
+    but_feeds: Iterable[str] = (),
     only: Iterable[int] | None = None,
 ) -> list[Lease]:
     """Lease up to `most` due cells, longest due first. No cell is leased twice at a time, however many workers ask.
@@ -59,6 +61,9 @@ def claim(
     if fingerprint is not None:
         same = select(PROVIDERS.c.name).where(PROVIDERS.c.fingerprint == fingerprint)
         due = and_(due, CELLS.c.provider.in_(same))
+    if feeds is not None:
+        due = and_(due, CELLS.c.feed.in_(list(feeds)))
+    due = and_(due, CELLS.c.feed.not_in(list(but_feeds)))
     if only is not None:
         due = and_(due, CELLS.c.id.in_(list(only)))
     query = select(CELLS).where(due).order_by(CELLS.c.due_at, CELLS.c.id).limit(most)
@@ -69,6 +74,13 @@ def claim(
             values = {"token": taken.token, "lease_until": now + lease}
             connection.execute(update(CELLS).where(CELLS.c.id == taken.cell_id).values(values))
     return leases
+
+
+def is_planned(engine: Engine, provider: str, fingerprint: str) -> bool:
+    """Whether the provider was last planned with those settings."""
+    same = (PROVIDERS.c.name == provider) & (PROVIDERS.c.fingerprint == fingerprint)
+    with reading(engine) as connection:
+        return connection.execute(select(PROVIDERS.c.name).where(same)).first() is not None
 
 
 def _lease(row: object, now: datetime) -> Lease:

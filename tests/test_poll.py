@@ -22,6 +22,7 @@ from collectors import base
 from collectors.base import (
     AuthFailed,
     Drift,
+    Feed,
     NotConfigured,
     NotServed,
     ProviderError,
@@ -494,7 +495,7 @@ def test_no_credential_is_in_a_fault_of_our_own_or_its_traceback(tmp_path: Path,
 def test_no_credential_is_in_what_trying_out_a_feed_met(tmp_path: Path) -> None:
     one = echoing(tmp_path, fails(Throttled(ECHO, MINUTE)))
     (provider,) = one.providers
-    met = try_out(one.polls, provider.feeds()["stock"], ["a"], provider.scrubber())
+    met = try_out(one.polls, (feed := provider.feeds()["stock"]), feed.cells(["a"]), provider.scrubber())
     assert isinstance(met, Throttled)
     assert (str(met), met.retry_after) == (SHOWN, MINUTE)
 
@@ -701,22 +702,26 @@ def test_jitter_only_makes_later(tmp_path: Path) -> None:
     assert all(MINUTE <= due <= MINUTE * 1.05 for due in dues)
 
 
+def tried(one: Any, feed: Feed, regions: list[str]) -> ProviderError | None:
+    return try_out(one.polls, feed, feed.cells(regions), NO_SECRETS)
+
+
 def test_trying_out_a_feed_asks_one_page_and_records_nothing(tmp_path: Path) -> None:
     feed = cloud(always(Says([[machine()], Unavailable("page 2 is never asked for")])))
     one = bench(tmp_path, feed)
-    assert try_out(one.polls, as_feed(feed), ["r1"], NO_SECRETS) is None
+    assert tried(one, as_feed(feed), ["r1"]) is None
     assert known(one.engine)["machines"] == []
     refused = AuthFailed("refused")
-    assert try_out(one.polls, as_feed(cloud(always(fails(refused)))), ["r1"], NO_SECRETS) is refused
-    assert try_out(one.polls, as_feed(cloud(always(fails(Unchanged())))), ["r1"], NO_SECRETS) is None
+    assert tried(one, as_feed(cloud(always(fails(refused)))), ["r1"]) is refused
+    assert tried(one, as_feed(cloud(always(fails(Unchanged())))), ["r1"]) is None
     slow = as_feed(cloud(always(WHOLE), limit_key="slow", per_second=0.1))
-    assert try_out(one.polls, slow, ["r1"], NO_SECRETS) is None
-    assert try_out(one.polls, slow, ["r1"], NO_SECRETS) is None
+    assert tried(one, slow, ["r1"]) is None
+    assert tried(one, slow, ["r1"]) is None
     assert one.clock.slept == [10.0], "its calls are under the limit like any other's"
     far = as_feed(cloud(always(WHOLE), limit_key="far", per_second=1 / 600))
-    assert try_out(one.polls, far, ["r1"], NO_SECRETS) is None
-    busy = try_out(one.polls, far, ["r1"], NO_SECRETS)
+    assert tried(one, far, ["r1"]) is None
+    busy = tried(one, far, ["r1"])
     assert isinstance(busy, Throttled)
     assert "the next call may go out at 12:10:10" in str(busy)
-    nowhere = try_out(one.polls, as_feed(cloud(always(WHOLE), places=None)), [], NO_SECRETS)
+    nowhere = tried(one, as_feed(cloud(always(WHOLE), places=None)), [])
     assert isinstance(nowhere, NotConfigured)

@@ -145,6 +145,20 @@ def test_places_are_polled_unasked_only_where_no_region_is_known(one: Pass) -> N
     }
 
 
+def test_what_another_process_polls_with_other_settings_is_not_recorded(one: Pass) -> None:
+    """Their site may be another: what is fetched here would stand there, in another currency."""
+
+    def script(cell: Cell, time: int) -> Says:
+        plan(one.engine, [configured(ScriptedFeed(script=whole, places=places), site="cn")], T0)
+        return whole(cell, time)
+
+    places = tuple(f"r{number}" for number in range(20))
+    found = one.run(configured(ScriptedFeed(script=script, places=places), site="intl"))
+    assert {result.status for result in found.values()} == {"failed"}
+    assert all("other settings" in (result.error or "") for result in found.values())
+    assert rows(one.engine, "stocks") == []
+
+
 def test_one_failing_cell_stops_no_other(one: Pass) -> None:
     def script(cell: Cell, time: int) -> Says:
         if cell.place == "westus":

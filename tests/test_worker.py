@@ -94,7 +94,7 @@ def working(polls: Polls, *providers: Configured) -> Iterator[Worker]:
         yield worker
     finally:
         take_no_more(worker)
-        for crew in worker._crews.values():
+        for crew in worker._all_crews():
             crew._pool.shutdown(wait=True)
 
 
@@ -112,7 +112,7 @@ def settle(worker: Worker) -> None:
 
 
 def take_no_more(worker: Worker) -> None:
-    for crew in worker._crews.values():
+    for crew in worker._all_crews():
         crew.close()
 
 

@@ -187,7 +187,7 @@ class CollectorContract:
     def at(self, url: str) -> Config:
         """The configuration pointed at a local server, impatient."""
         endpoints = dict.fromkeys(self.services, url)
-        return Config(self.config.environ, self.regions, self.config.site, endpoints, timedelta(seconds=1))
+        return Config(self.config.environ, self.regions, self.config.site, endpoints, timeout=timedelta(seconds=1))
 
     def cell_of(self, feed: Feed) -> Cell:
         return next(iter(feed.cells(self.regions)))
