@@ -18,8 +18,9 @@ from api.shapes import (
     StockShape,
     TierShape,
     Upfront,
+    WindowShape,
 )
-from catalog.facts import Machine
+from catalog.facts import Machine, Window
 from catalog.fx import Rate
 from catalog.money import money_text, nanos_text
 from catalog.offers import SNAPSHOT, Offer, PriceNow
@@ -102,6 +103,7 @@ def offer_shape(offer: Offer, nanos: int | None, tier: int | None, asked: Asked)
         billing=None,
         stock=_stock(offer, now, asked.spec.max_age),
         tier=tier,
+        window=None if offer.price is None else _window(offer.price.window),
     )
 
 
@@ -226,13 +228,21 @@ def _native(price: PriceNow, now: datetime) -> NativePrice:
         amount=amount,
         list_amount=amount if price.list_nanos is None else _exact(price.list_nanos),
         currency=price.currency,
-        upfront=None if upfront is None else Upfront(nanos_text(upfront), price.term_months),
+        upfront=None if upfront is None else _upfront(upfront, price),
         observed_at=time_text(price.seen_at),
         age_s=age_s(price.seen_at, now),
         stale=price.stale(now),
         source=price.source,
         estimated=price.estimated,
     )
+
+
+def _upfront(nanos: int, price: PriceNow) -> Upfront:
+    return Upfront(nanos_text(nanos), price.term_months, figure(None if price.window is None else price.window.hours))
+
+
+def _window(window: Window | None) -> WindowShape | None:
+    return None if window is None else WindowShape(time_text(window.starts_at), time_text(window.ends_at))
 
 
 def _stock(offer: Offer, now: datetime, max_age: timedelta | None) -> StockShape:

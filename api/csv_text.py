@@ -7,13 +7,14 @@ from collections.abc import Iterable, Iterator
 from msgspec import Struct
 from msgspec.structs import fields
 
-from api.shapes import Billing, NativePrice, OfferShape, StockShape, Upfront
+from api.shapes import Billing, NativePrice, OfferShape, StockShape, Upfront, WindowShape
 
 MEDIA_TYPE = "text/csv"
 _NESTED: dict[str, type[Struct]] = {
     "native_price": NativePrice,
     "upfront": Upfront,
     "billing": Billing,
+    "window": WindowShape,
     "stock": StockShape,
 }
 
@@ -44,7 +45,7 @@ def _columns(shape: type[Struct], prefix: str = "") -> Iterator[str]:
     for field in fields(shape):
         nested = _NESTED.get(field.name)
         if nested is None:
-            yield prefix + field.name
+            yield prefix + field.encode_name
         else:
             yield from _columns(nested, f"{prefix}{field.name}_")
 

@@ -65,6 +65,7 @@ _OFFER: dict[str, Any] = {
         "stale": False,
     },
     "tier": 1,
+    "window": None,
 }
 _TIER = {"tier": 0, "regions": ["ap-guangzhou"], "matching": 4, "confirmed": 0, "out": 4, "unknown": 0, "stale": 0}
 _FEED = {"feed": "stock", "last_success": "2026-11-30T08:00:00Z", "age_s": 40, "status": "ok"}

@@ -66,9 +66,9 @@ def _check(wanted: SyncRequest, serving: Serving) -> None:
 def _take(report: LaunchRequest, serving: Serving) -> LaunchTaken:
     """Keep a report and show what it changed at once. Raises Problem for an offer that is not known here."""
     check_place(report, serving.board.view.world)
-    offer = offer_meant(report, offers.load(serving.engine, (report.provider, report.region)))
-    taught = lesson(report)
     now = serving.now()
+    offer = offer_meant(report, offers.load(serving.engine, (report.provider, report.region), now))
+    taught = lesson(report)
     launch = Launch(
         provider=report.provider,
         region=report.region,

@@ -12,10 +12,18 @@ FeedState = Annotated[str, Meta(extra_json_schema={"enum": ["ok", "stale", "fail
 
 
 class Upfront(Struct, frozen=True):
-    """What a prepaid term costs at once."""
+    """What a prepaid term of so many months, or a window of so many hours, costs at once."""
 
     amount: str
     months: int | None
+    hours: int | float | None
+
+
+class WindowShape(Struct, frozen=True):
+    """The time that an offer is for, to be booked before it begins."""
+
+    start: str = field(name="from")
+    until: str = field(name="to")
 
 
 class NativePrice(Struct, frozen=True):
@@ -75,7 +83,9 @@ class OfferShape(Struct, frozen=True):
     nvlink: bool | None
     vcpus: int | None
     memory_gib: str | None
-    purchase: Literal["on_demand", "spot", "month", "reserved_1y", "reserved_3y", "capacity_block"]
+    purchase: Literal[
+        "on_demand", "spot", "month", "reserved_1y", "reserved_3y", "savings_1y", "savings_3y", "capacity_block"
+    ]
     native_price: NativePrice | None
     price_per_hour: str | None
     price_per_gpu_hour: str | None
@@ -84,6 +94,7 @@ class OfferShape(Struct, frozen=True):
     billing: Billing | None
     stock: StockShape
     tier: int | None
+    window: WindowShape | None
 
 
 class TierShape(Struct, frozen=True):

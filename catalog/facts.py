@@ -5,7 +5,7 @@ region and serves its zones that have none of their own.
 """
 
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from fractions import Fraction
 
 from catalog.words import Evidence, Hosting, Level, Purchase
@@ -78,11 +78,37 @@ class Offered:
         _require(self.zone or self.zone_id, "an offering names its zone")
 
 
+@dataclass(frozen=True, slots=True)
+class Window:
+    """A time that a machine can be booked for, from its start to before its end; aware times in UTC."""
+
+    starts_at: datetime
+    ends_at: datetime
+
+    def __post_init__(self) -> None:
+        for at in (self.starts_at, self.ends_at):
+            _require(at.utcoffset() == timedelta(0), "a window's times are aware, and in UTC")
+        _require(self.starts_at < self.ends_at, "a window ends after it starts")
+
+    @property
+    def hours(self) -> Fraction:
+        """How long it is, exactly."""
+        return Fraction((self.ends_at - self.starts_at) // timedelta(microseconds=1), 3_600_000_000)
+
+    def begun(self, now: datetime) -> bool:
+        """Whether it is too late to book it."""
+        return self.starts_at <= now
+
+    def __str__(self) -> str:
+        return f"{self.starts_at:%Y-%m-%d %H:%M} to {self.ends_at:%Y-%m-%d %H:%M} UTC"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Price:
     """What ONE WHOLE MACHINE costs for ONE HOUR under a purchase, as payable, in nano-units of the currency.
 
-    A prepaid term is spread over its hours, with the whole up-front amount beside (`upfront_nanos` for `term_months`).
+    What is prepaid is spread over its hours, with the whole up-front amount beside (`upfront_nanos`): for a term of
+    `term_months`, or for a `window` that is booked. A window that has begun can no longer be booked.
     """
 
     region: str
@@ -98,6 +124,7 @@ class Price:
     """Before discounts; None is the same as payable."""
     upfront_nanos: int | None = None
     term_months: int | None = None
+    window: Window | None = None
     estimated: bool = False
     as_of: datetime | None = None
     """Only where the price is older than the answer that carries it: a snapshot's date."""
@@ -106,7 +133,9 @@ class Price:
         _require(self.nanos > 0, "a price is positive; an unknown one is no Price")
         _require(self.list_nanos is None or self.list_nanos > 0, "a list price is positive or None")
         _require(self.upfront_nanos is None or self.upfront_nanos > 0, "an up-front amount is positive or None")
-        _require((self.upfront_nanos is None) or self.term_months, "an up-front amount names its term")
+        _require(not (self.term_months and self.window), "a price is of a term or of a window, not of both")
+        of_what = self.term_months or self.window
+        _require(self.upfront_nanos is None or of_what, "an up-front amount names its term or its window")
         _require(len(self.currency) == 3 and self.currency.isupper(), "a currency is an ISO 4217 code")
         _require(self.source, "a price names its source")
 

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
-from catalog.facts import Machine
+from catalog.facts import Machine, Window
 from catalog.words import Evidence, Level, Purchase
 
 SNAPSHOT = "snapshot"
@@ -73,11 +73,24 @@ class PriceNow:
     list_nanos: int | None = None
     upfront_nanos: int | None = None
     term_months: int | None = None
+    window: Window | None = None
     estimated: bool = False
 
+    def begun(self, now: datetime) -> bool:
+        """Whether it is of a window that can no longer be booked: then it is nobody's price, and no offer has it."""
+        return self.window is not None and self.window.begun(now)
+
     def stale(self, now: datetime) -> bool:
-        """Whether it is older than its feed's `fresh_for`, comes from a snapshot, or is stamped in the future."""
-        return self.source.startswith(SNAPSHOT) or not _fresh(self.seen_at, self.fresh_for, now)
+        """Whether it is older than its feed's `fresh_for`, comes from a snapshot, is stamped in the future, or is of a
+        window that has begun.
+        """
+        old = self.begun(now) or not _fresh(self.seen_at, self.fresh_for, now)
+        return self.source.startswith(SNAPSHOT) or old
+
+    def fresh_span(self) -> tuple[int, int]:
+        """From and until when it is fresh, whatever its source: microseconds since 1970, both included."""
+        start, end = fresh_span(self.seen_at, self.fresh_for)
+        return (start, end) if self.window is None else (start, min(end, microseconds(self.window.starts_at) - 1))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,6 +109,11 @@ class StockNow:
     def tells_level(self) -> bool:
         """Whether somebody stated whether there is stock, however long ago: a list, a score and a snapshot do not."""
         return self.evidence.is_stock and self.level is not Level.UNKNOWN
+
+    @property
+    def restricted(self) -> bool:
+        """Whether this account may not have what is sold there: then the detail begins with the word, and says why."""
+        return self.level is Level.UNKNOWN and self.detail.startswith("restricted")
 
     def stale(self, now: datetime, max_age: timedelta | None = None) -> bool:
         """Whether it is older than `max_age`, or else its feed's `fresh_for`, or is stamped in the future.

@@ -11,6 +11,9 @@ class Purchase(StrEnum):
     MONTH = "month"
     RESERVED_1Y = "reserved_1y"
     RESERVED_3Y = "reserved_3y"
+    SAVINGS_1Y = "savings_1y"
+    """A commitment for a year to spend so much an hour, on whatever machine."""
+    SAVINGS_3Y = "savings_3y"
     CAPACITY_BLOCK = "capacity_block"
 
 

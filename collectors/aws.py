@@ -1,31 +1,31 @@
-"""AWS: its regions, zones and accelerated machines, spot prices and the public price list. It publishes no stock.
+"""AWS: its regions, zones and accelerated machines, and spot prices. Of stock it publishes capacity blocks alone.
 
 Calls (EC2 2016-11-15, through boto3): DescribeRegions, DescribeAvailabilityZones, DescribeInstanceTypes,
-DescribeInstanceTypeOfferings, DescribeSpotPriceHistory. Their shapes: botocore 1.44.8. The price list, which needs no
-credentials, is read in `aws_pricelist.py`. docs/providers.md says what was chosen, and why.
+DescribeInstanceTypeOfferings, DescribeSpotPriceHistory. Their shapes: botocore 1.44.8. Prices are in
+`aws_pricelist.py`, capacity blocks in `aws_blocks.py`, likelihoods in `aws_scores.py`. docs/providers.md says what was
+chosen, and why.
 """
 
-import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import ClassVar
 
 from catalog.facts import Fact, Note, Offered, Price, Region, Zone
 from catalog.money import price_nanos
-from catalog.words import Evidence, Level, Purchase
-from collectors.aws_ec2 import KEYS, Ec2, currency_of, has_credentials, home_of, partition
+from catalog.words import Evidence, Purchase
+from collectors.aws_blocks import Blocks
+from collectors.aws_ec2 import KEYS, TOLD_BY, currency_of, has_credentials, partition, partition_of
+from collectors.aws_feed import Ec2Feed, of_types, paged, sold_where, time_or_none
 from collectors.aws_machine import NAME, PATTERNS, machine_of
 from collectors.aws_pricelist import Prices
-from collectors.base import PAGE_BYTES, Cell, Config, Drift, Feed, Limit, Page
-from collectors.http import SHOWN_BYTES
+from collectors.aws_scores import Scores
+from collectors.base import Cell, Config, Feed, Page
 from collectors.reading import JsonValue, Record, record_of
 
 LINUX = ("Linux/UNIX", "Linux/UNIX (Amazon VPC)")
 """Which of the two a Linux spot price is published under depends on the account."""
-CALLS_PER_SECOND = 2.0  # EC2 lets 20 a second through a region, shared with whatever else the account runs
-FILTER_VALUES = 200  # the most that EC2 takes in one filter
 
 ZONE_IGNORED = frozenset(
     {
@@ -36,10 +36,10 @@ ZONE_IGNORED = frozenset(
 
 
 class Aws:
-    """Amazon Web Services. Without credentials: the price list alone."""
+    """Amazon Web Services. Without credentials: the price list and the spot advisor alone."""
 
     name: ClassVar[str] = NAME
-    evidence: ClassVar[tuple[Evidence, ...]] = (Evidence.LISTED,)
+    evidence: ClassVar[tuple[Evidence, ...]] = (Evidence.REPORTED, Evidence.SCORED, Evidence.LISTED)
 
     def __init__(self, config: Config) -> None:
         self._config = config
@@ -50,38 +50,34 @@ class Aws:
         return has_credentials(self._config.environ)
 
     def feeds(self) -> Iterable[Feed]:
-        """The price list; with credentials, all."""
-        yield Prices(self._config)
-        if self.account:
-            yield from (Places(self._config), Machines(self._config), Spot(self._config))
+        """Those that the credentials allow."""
+        off = self.off()
+        every = (Prices, Places, Machines, Spot, Blocks, Scores)
+        return [feed(self._config) for feed in every if feed.name not in off]
 
     def off(self) -> Mapping[str, str]:
-        """The feeds that need credentials, where there are none."""
-        if self.account:
-            return {}
-        return {feed.name: f"set {' and '.join(KEYS)}" for feed in (Places, Machines, Spot)}
+        """The feeds that need credentials, where there are none, or where it is not known which partition's."""
+        asked = [feed.name for feed in (Places, Machines, Spot, Blocks)]
+        asked += [Prices.name] if self._config.price_source == "api" else []
+        if not self.account:
+            return {name: f"set {' and '.join(KEYS)}{_OR_LIST if name == Prices.name else ''}" for name in asked}
+        if partition_of(self._config) is None:
+            return dict.fromkeys(asked, _which_partition(self._config))
+        return {}
 
 
-@dataclass(frozen=True, slots=True)
-class _Ec2Feed:
-    """A feed that asks EC2 in each region of the credentials' partition."""
-
-    config: Config
-    provider: ClassVar[str] = NAME
-    name: ClassVar[str]
-    absent: ClassVar[Level] = Level.UNKNOWN  # EC2 lists what is sold, which says nothing of stock
-
-    def cells(self, regions: Iterable[str]) -> Iterable[Cell]:
-        """One for each region that the credentials can be good for."""
-        ours = partition(home_of(self.config))
-        return [Cell(NAME, self.name, region) for region in regions if partition(region) == ours]
-
-    def limit(self, cell: Cell) -> Limit:
-        """EC2 limits an account in each region by itself."""
-        return Limit(f"aws:{cell.place or home_of(self.config)}", CALLS_PER_SECOND)
+_OR_LIST = ", or GPUFARE_PROVIDERS__AWS__PRICE_SOURCE=list"
 
 
-class Places(_Ec2Feed):
+def _which_partition(config: Config) -> str:
+    named = " and ".join(sorted({partition(region) for region in config.regions}))
+    return (
+        f"REGIONS names regions of several partitions ({named}), which are accounts of their own: set {TOLD_BY[0]} to "
+        "a region of the one that the credentials are of; they are sent to no other"
+    )
+
+
+class Places(Ec2Feed):
     """The regions, and which of them the account may use."""
 
     name: ClassVar[str] = "places"
@@ -94,8 +90,9 @@ class Places(_Ec2Feed):
 
     def fetch(self, cell: Cell, now: datetime, memo: Mapping[str, str]) -> Iterator[Page]:  # noqa: ARG002
         """One page."""
-        ec2 = Ec2(self.config, home_of(self.config), now)
-        yield _page("DescribeRegions", cell, now, Regions=ec2.listing("describe_regions", "Regions", AllRegions=True))
+        ec2 = self.client(cell, now)
+        regions = ec2.listing("describe_regions", "Regions", AllRegions=True)
+        yield paged("DescribeRegions", cell, now, {"Regions": regions})
 
     def parse(self, page: Page) -> Iterator[Fact | Note]:
         """A Region for each, not enabled where the account would have to opt in first."""
@@ -110,7 +107,7 @@ class Places(_Ec2Feed):
 _ENABLED = {"opt-in-not-required": True, "opted-in": True, "not-opted-in": False}
 
 
-class Machines(_Ec2Feed):
+class Machines(Ec2Feed):
     """A region's zones, its accelerated machines, and which zone sells which."""
 
     name: ClassVar[str] = "machines"
@@ -119,26 +116,15 @@ class Machines(_Ec2Feed):
 
     def fetch(self, cell: Cell, now: datetime, memo: Mapping[str, str]) -> Iterator[Page]:  # noqa: ARG002
         """Two pages: the machines; the zones with what is sold in them."""
-        ec2 = Ec2(self.config, cell.place, now)
+        ec2 = self.client(cell, now)
         zones = ec2.listing("describe_availability_zones", "AvailabilityZones", AllAvailabilityZones=True)
-        types = ec2.listing("describe_instance_types", "InstanceTypes", Filters=_of_types(PATTERNS), MaxResults=100)
-        machines = _page("DescribeInstanceTypes", cell, now, InstanceTypes=types)
-        # Whole names, not patterns: a pattern that this filter did not understand would look like nothing sold.
+        types = ec2.listing("describe_instance_types", "InstanceTypes", Filters=of_types(PATTERNS), MaxResults=100)
+        machines = paged("DescribeInstanceTypes", cell, now, {"InstanceTypes": types})
         names = _names(machines)
-        offered = [
-            offering
-            for some in _batches(names)
-            for offering in ec2.listing(
-                "describe_instance_type_offerings",
-                "InstanceTypeOfferings",
-                LocationType="availability-zone-id",
-                Filters=_of_types(some),
-                MaxResults=1000,
-            )
-        ]
+        offered = sold_where(ec2, names, "availability-zone-id")
         yield machines
         lists = {"AvailabilityZones": zones, "AskedTypes": names, "InstanceTypeOfferings": offered}
-        yield _page("DescribeInstanceTypeOfferings", cell, now, **lists)
+        yield paged("DescribeInstanceTypeOfferings", cell, now, lists)
 
     def parse(self, page: Page) -> Iterator[Fact | Note]:
         """A Machine for each type with an accelerator; a Zone for each zone proper, with its offerings."""
@@ -186,7 +172,7 @@ def _offered(record: Record, by_name: Mapping[str, Zone]) -> Offered | Note:
     return Offered(region=zone.region, instance_type=instance_type, zone=zone.zone, zone_id=zone.zone_id)
 
 
-class Spot(_Ec2Feed):
+class Spot(Ec2Feed):
     """What Linux machines cost as spot in each zone now. A spot price is not stock."""
 
     name: ClassVar[str] = "spot"
@@ -195,15 +181,15 @@ class Spot(_Ec2Feed):
 
     def fetch(self, cell: Cell, now: datetime, memo: Mapping[str, str]) -> Iterator[Page]:  # noqa: ARG002
         """One page, as one zone's prices can be on several of EC2's. From now on: EC2 adds the change before that."""
-        listed = Ec2(self.config, cell.place, now).listing(
+        listed = self.client(cell, now).listing(
             "describe_spot_price_history",
             "SpotPriceHistory",
             StartTime=now,
             ProductDescriptions=list(LINUX),
-            Filters=_of_types(PATTERNS),
+            Filters=of_types(PATTERNS),
             MaxResults=1000,
         )
-        yield _page("DescribeSpotPriceHistory", cell, now, SpotPriceHistory=listed)
+        yield paged("DescribeSpotPriceHistory", cell, now, {"SpotPriceHistory": listed})
 
     def parse(self, page: Page) -> Iterator[Fact | Note]:
         """The latest price of each type and zone, however long ago it last changed."""
@@ -234,7 +220,7 @@ class _SpotRow:
     def read(cls, record: Record) -> "_SpotRow":
         """Drift where a row does not say what it is about: it may be the one that supersedes another."""
         changed_at = record.text("Timestamp")
-        moment = _time(changed_at)
+        moment = time_or_none(changed_at)
         if moment is None:
             raise record.drift(f"Timestamp is not a time with its zone but {changed_at!r:.40}")
         return cls(
@@ -266,36 +252,3 @@ class _SpotRow:
             zone=self.zone,
             zone_id=self.zone_id,
         )
-
-
-def _time(text: str) -> datetime | None:
-    try:
-        moment = datetime.fromisoformat(text)
-    except ValueError:
-        return None
-    return moment if moment.tzinfo else None
-
-
-def _of_types(names: Sequence[JsonValue]) -> list[dict[str, object]]:
-    return [{"Name": "instance-type", "Values": list(names)}]
-
-
-def _batches(names: Sequence[JsonValue]) -> Iterator[Sequence[JsonValue]]:
-    for start in range(0, len(names), FILTER_VALUES):
-        yield names[start : start + FILTER_VALUES]
-
-
-def _page(call: str, cell: Cell, now: datetime, **lists: list[JsonValue]) -> Page:
-    """A whole listing as EC2's plain form in JSON."""
-    body = json.dumps(lists, default=_time_text).encode()
-    page = Page(name=f"{call} {cell.place}".strip(), body=body, at=now, place=cell.place)
-    if len(body) > PAGE_BYTES:
-        said = f"aws {call} in {cell.place}: {len(body)} bytes are far more than this listing ever was"
-        raise Drift(said, replace(page, body=body[:SHOWN_BYTES]))
-    return page
-
-
-def _time_text(value: object) -> str:
-    if isinstance(value, datetime):
-        return value.isoformat()
-    raise TypeError(type(value).__name__)

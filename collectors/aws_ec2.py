@@ -1,9 +1,11 @@
-"""EC2 through boto3: whole listings, and what each of its errors means to us. One attempt a call: retries are ours."""
+"""AWS's services through boto3: whole listings, and what each of their errors means to us. One attempt a call: retries
+are ours.
+"""
 
 import logging
 from collections.abc import Mapping
 from datetime import datetime
-from typing import Any
+from typing import Any, ClassVar
 
 from collectors.base import (
     AuthFailed,
@@ -19,6 +21,7 @@ from collectors.base import (
 from collectors.credentials import sendable, stated
 from collectors.http import CONNECT_S, SHOWN_BYTES, retry_after, status_error
 from collectors.reading import JsonValue
+from collectors.sdk import extra
 
 KEYS = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY")
 CHAIN = (
@@ -31,10 +34,18 @@ CHAIN = (
 
 HOMES = {"aws": "us-east-1", "aws-cn": "cn-north-1", "aws-us-gov": "us-gov-west-1"}
 """The region of each partition that is asked about the account."""
+TOLD_BY = ("AWS_REGION", "AWS_DEFAULT_REGION")
+"""What says of which partition the credentials are, where the settings name regions of several or none."""
 
 THROTTLED = ("RequestLimitExceeded", "RequestThrottled", "Throttling", "ThrottlingException")
 NO_RIGHT = ("UnauthorizedOperation", "AccessDenied")
 """How a code begins that lets us in and forbids this one action: the rest of what the account may ask goes on."""
+NOT_HERE = ("InvalidAction", "UnsupportedOperation", "Unsupported")
+"""A region that does not have this call, or not for this type."""
+EXPIRED = ("ExpiredNextTokenException", "InvalidNextTokenException")
+"""A listing that went on for too long: it begins anew at the next poll."""
+USED_UP = ("MaxConfigLimitExceeded",)
+"""The budget of different questions is spent. It is no word on what was asked."""
 REFUSED = (
     "AuthFailure",
     "OptInRequired",
@@ -68,14 +79,29 @@ def currency_of(region: str) -> str:
     return "CNY" if partition(region) == "aws-cn" else "USD"
 
 
+def partition_of(config: Config) -> str | None:
+    """The partition that the credentials are of: that of the region which the environment names, else of the regions
+    that the settings name, else `aws`. None where the settings name regions of several: it is not guessed.
+    """
+    told = next(filter(None, (stated(config.environ, name) for name in TOLD_BY)), "")
+    if told:
+        return partition(told)
+    named = {partition(region) for region in config.regions} or {"aws"}
+    return named.pop() if len(named) == 1 else None
+
+
 def home_of(config: Config) -> str:
-    """The region to ask about the account. Its partition: that of the settings' regions, `aws` before the others."""
-    partitions = [partition(region) for region in config.regions]
-    return HOMES["aws" if "aws" in partitions or not partitions else partitions[0]]
+    """The region to ask about the account, in the partition of its credentials."""
+    return HOMES[partition_of(config) or "aws"]
 
 
-class Ec2:
-    """EC2 of one region, for the length of one fetch."""
+class Client:
+    """A service in one region, for the length of one fetch."""
+
+    service: ClassVar[str]
+    title: ClassVar[str]
+    form: ClassVar[str]
+    """How its answers are written, for a message."""
 
     def __init__(self, config: Config, region: str, now: datetime) -> None:
         self._config, self._region, self._now = config, region, now
@@ -83,18 +109,19 @@ class Ec2:
         self._client = self._connected()
 
     def _connected(self) -> Any:
-        import boto3
-        from botocore.config import Config as SdkConfig
-        from botocore.exceptions import BotoCoreError
+        with extra("aws"):
+            import boto3
+            from botocore.config import Config as SdkConfig
+            from botocore.exceptions import BotoCoreError
 
         # At DEBUG botocore prints each request with its headers, the session token among them.
         logging.getLogger("botocore").setLevel(logging.INFO)
         seconds = self._config.timeout.total_seconds()
         try:
             client = boto3.Session(**_credentials(self._config.environ)).client(
-                "ec2",
+                self.service,
                 region_name=self._region,
-                endpoint_url=self._config.endpoints.get("ec2"),
+                endpoint_url=self._config.endpoints.get(self.service),
                 config=SdkConfig(
                     connect_timeout=min(CONNECT_S, seconds),
                     read_timeout=seconds,
@@ -105,8 +132,8 @@ class Ec2:
         except BotoCoreError as error:
             raise self._failure(error, "connecting") from error
         except ValueError as error:
-            raise Unavailable("aws: the ec2 ENDPOINTS setting is not a usable address") from error
-        client.meta.events.register("before-parse.ec2", self._remember)
+            raise Unavailable(f"aws: the {self.service} ENDPOINTS setting is not a usable address") from error
+        client.meta.events.register(f"before-parse.{self.service}", self._remember)
         return client
 
     def _remember(self, response_dict: Mapping[str, Any], **_: object) -> None:
@@ -119,12 +146,19 @@ class Ec2:
 
     def listing(self, operation: str, key: str, **asked: object) -> list[JsonValue]:
         """All records of a listing, its pages joined. Drift where the list is missing, or a page token comes twice."""
+        found = self.listed(operation, key, **asked)
+        if isinstance(found, ProviderError):
+            raise found
+        return found
+
+    def listed(self, operation: str, key: str, **asked: object) -> list[JsonValue] | ProviderError:
+        """The same, or what the failure of one of its calls means, for who can go on without."""
         records: list[JsonValue] = []
         token, seen = None, set[str]()
         while True:
             answer = self.asked(operation, {**asked, "NextToken": token} if token else asked)
             if isinstance(answer, ProviderError):
-                raise answer
+                return answer
             if key not in answer:
                 raise self._drift(f"{self._where(operation)}: the answer holds no {key}")
             records += answer[key]
@@ -151,7 +185,7 @@ class Ec2:
         return Drift(said, Page(said, self._body[:SHOWN_BYTES], self._now, self._region))
 
     def _where(self, operation: str) -> str:
-        return f"aws ec2 {_right(operation)} in {self._region}"
+        return f"aws {self.service} {_right(operation)} in {self._region}"
 
     def _failure(self, error: Exception, operation: str) -> ProviderError:
         """What an exception of the SDK means. Its own text is left out: it can quote the request."""
@@ -175,13 +209,22 @@ class Ec2:
         if code in THROTTLED:
             headers = error.response.get("ResponseMetadata", {}).get("HTTPHeaders", {})
             return Throttled(where, retry_after(headers, self._now))
-        if error.operation_name != right:  # not EC2 but who hands out its credentials
+        if error.operation_name != right:  # not the service but who hands out its credentials
             said = f"{where} on {error.operation_name}: no credentials could be had"
             is_down = error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0) >= 500
             return Unavailable(said) if is_down else AuthFailed(f"{said}; look at the profile")
         if code.startswith(NO_RIGHT):
-            said = f"the credentials lack the right ec2:{right}; add it to their policy, then run `gpufare sync aws`"
+            lacking = f"the credentials lack the right {self.service}:{right}"
+            return NotServed(f"{where}: {lacking}; add it to their policy, then run `gpufare sync aws`")
+        if code in NOT_HERE:
+            return NotServed(f"{where}: {self.title} does not answer this here")
+        if code in USED_UP:
+            said = (
+                "refused: the account's budget of different questions within a day is used up; nothing is known by it"
+            )
             return NotServed(f"{where}: {said}")
+        if code in EXPIRED:
+            return Unavailable(f"{where}: the listing took longer than its page tokens last")
         if code in REFUSED:
             return self._refused(AuthFailed(f"{where}: the credentials were refused; look at {' and '.join(KEYS)}"))
         return self._by_status(where)
@@ -190,7 +233,7 @@ class Ec2:
         if self._cut_off:
             return Unavailable(f"{where}: the answer is cut off")
         if 200 <= self._status < 300:
-            return self._drift(f"{where}: the answer is not EC2's XML")
+            return self._drift(f"{where}: the answer is not {self.title}'s {self.form}")
         found = status_error(self._status, self._headers, where, self._now)
         return self._drift(str(found)) if isinstance(found, Drift) else found
 
@@ -206,6 +249,14 @@ class Ec2:
         if any(one.get("OptInStatus") == "not-opted-in" for one in answer.get("Regions", ())):
             return NotServed(f"aws: region {self._region} is not enabled for this account; enable it in AWS's settings")
         return said
+
+
+class Ec2(Client):
+    """EC2 of one region."""
+
+    service = "ec2"
+    title = "EC2"
+    form = "XML"
 
 
 def _credentials(environ: Mapping[str, str]) -> dict[str, str | None]:

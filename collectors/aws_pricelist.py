@@ -19,8 +19,12 @@ from urllib.parse import quote
 from catalog.facts import Fact, Note
 from catalog.words import Level
 from collectors.aws_ec2 import partition
+from collectors.aws_feed import public_regions
 from collectors.aws_machine import ACCELERATED_WORD, NAME
 from collectors.aws_prices import facts_of, header_fault
+from collectors.aws_query import LIMIT as QUERY_LIMIT
+from collectors.aws_query import SOURCE as GET_PRODUCTS
+from collectors.aws_query import facts_of_products, queried
 from collectors.base import PAGE_BYTES, Cell, Config, Drift, Limit, NotServed, Page, ProviderError, Unavailable
 from collectors.http import MAX_BODY_BYTES, SHOWN_BYTES, OpenAnswer, first_bytes, streamed
 
@@ -29,7 +33,6 @@ if TYPE_CHECKING:
 
 PUBLIC = "https://pricing.us-east-1.amazonaws.com"
 CHINA = "https://pricing.cn-north-1.amazonaws.com.cn"
-DEFAULT_REGION = "us-east-1"  # where neither the settings nor the account name one: a file is 70 MB and more
 PREAMBLE = (
     b'"FormatVersion","v1.0"',
     b'"Disclaimer",',
@@ -49,7 +52,9 @@ TOTAL = timedelta(minutes=5)
 
 @dataclass(frozen=True, slots=True)
 class Prices:
-    """On-demand prices of a region's Linux machines, and reserved ones of those with accelerators. No credentials."""
+    """On-demand prices of a region's Linux machines, and reserved ones of those with accelerators: from the public
+    file, without credentials, or where the settings say so from the query API.
+    """
 
     config: Config
     provider: ClassVar[str] = NAME
@@ -60,16 +65,21 @@ class Prices:
 
     def cells(self, regions: Iterable[str]) -> Iterable[Cell]:
         """One a region; those of China and GovCloud only where the settings name them."""
-        named = self.config.regions
-        wanted = tuple(regions) or (DEFAULT_REGION,)
-        return [Cell(NAME, self.name, region) for region in wanted if region in named or partition(region) == "aws"]
+        return [Cell(NAME, self.name, region) for region in public_regions(self.config, regions)]
 
     def limit(self, cell: Cell) -> Limit:  # noqa: ARG002 - one file host serves all regions
-        """AWS states none for the files; they are large, so one at a time is plenty."""
-        return Limit("aws:price_list", 1.0)
+        """AWS states none for the files; they are large, so one at a time is plenty. The query API has its own."""
+        return QUERY_LIMIT if self._queries else Limit("aws:price_list", 1.0)
+
+    @property
+    def _queries(self) -> bool:
+        return self.config.price_source == "api"
 
     def fetch(self, cell: Cell, now: datetime, memo: Mapping[str, str]) -> Iterator[Page]:
-        """The lines of Linux machines, sorted by instance type, all rows of a type in one page."""
+        """The lines of Linux machines, or the API's products, sorted by instance type, all of a type in one page."""
+        return queried(self.config, cell, now) if self._queries else self._from_file(cell, now, memo)
+
+    def _from_file(self, cell: Cell, now: datetime, memo: Mapping[str, str]) -> Iterator[Page]:
         url = _url(self.config, cell.place)
         file = _File(url, Page(f"AmazonEC2 price list of {cell.place}", b"", now, cell.place))
         known = {"If-None-Match": memo["etag"]} if "etag" in memo else {}
@@ -91,7 +101,7 @@ class Prices:
 
     def parse(self, page: Page) -> Iterator[Fact | Note]:
         """A Machine and its Prices for each instance type."""
-        return facts_of(page)
+        return facts_of_products(page) if page.name.startswith(GET_PRODUCTS) else facts_of(page)
 
 
 @dataclass(frozen=True, slots=True)

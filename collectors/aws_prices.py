@@ -53,8 +53,12 @@ WITHOUT_ACCELERATOR = frozenset(
 
 
 def facts_of(page: Page) -> Iterator[Fact | Note]:
+    """A Machine and its Prices for each instance type of a page of the file."""
+    yield from facts_of_rows(page, list(_rows(page)), SOURCE)
+
+
+def facts_of_rows(page: Page, rows: Sequence[Row], source: str) -> Iterator[Fact | Note]:
     """A Machine and its Prices for each instance type, notes for the rows that are something else."""
-    rows = list(_rows(page))
     _require_filled(page, rows, ALWAYS_FILLED)
     _require_filled(page, [row for row in rows if row["TermType"] == "Reserved"], OF_RESERVATIONS)
     by_type: dict[str, list[Row]] = {}
@@ -64,7 +68,7 @@ def facts_of(page: Page) -> Iterator[Fact | Note]:
         else:
             by_type.setdefault(row["Instance Type"], []).append(row)
     for instance_type, of_type in by_type.items():
-        yield from _of_type(_Type(page.place, instance_type, of_type))
+        yield from _of_type(_Type(page.place, instance_type, of_type, source))
 
 
 def _require_filled(page: Page, rows: Sequence[Row], columns: Sequence[str]) -> None:
@@ -136,6 +140,7 @@ class _Type:
     region: str
     instance_type: str
     rows: Sequence[Row]
+    source: str
 
     def price(
         self, row: Row, purchase: Purchase, nanos: int, upfront_nanos: int | None = None, months: int | None = None
@@ -146,7 +151,7 @@ class _Type:
             purchase=purchase,
             nanos=nanos,
             currency=row["Currency"],
-            source=SOURCE,
+            source=self.source,
             upfront_nanos=upfront_nanos,
             term_months=months,
         )

@@ -79,13 +79,18 @@ def offer_row(offer: Json) -> tuple[str, ...]:
         f"{offer['gpu_count'] or '?'}x {offer['gpu'] or offer['gpu_name'] or 'unknown'}",
         _price(offer["price_per_hour"], currency),
         _price(offer["price_per_gpu_hour"], currency),
-        offer["purchase"],
+        _purchase(offer),
         stock_text(offer["stock"]),
     )
 
 
 def _price(amount: str | None, currency: str) -> str:
     return f"{amount} {currency}" if amount else "unknown"
+
+
+def _purchase(offer: Json) -> str:
+    window = offer["window"]
+    return f"{offer['purchase']} from {window['from']} to {window['to']}" if window else str(offer["purchase"])
 
 
 def stock_text(stock: Json) -> str:

@@ -74,7 +74,8 @@ def _price(match: Match, spec: Spec) -> str:
         return "price unknown"
     native = "" if price.currency == spec.currency else f" ({money_text(price.nanos, _DECIMALS)} {price.currency})"
     amount = f"{money_text(match.nanos, _DECIMALS)} {spec.currency}{native}"
-    return f"{amount} per hour, {match.offer.purchase.replace('_', '-')}"
+    window = f", {price.window}" if price.window else ""
+    return f"{amount} per hour, {match.offer.purchase.replace('_', '-')}{window}"
 
 
 def _stock(match: Match, spec: Spec, context: Context) -> str:

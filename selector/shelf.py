@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from catalog.facts import Machine
-from catalog.offers import Offer, Place, fresh_span
+from catalog.offers import Offer, Place, PriceNow, fresh_span
 from catalog.spec import RegionKey
 from selector.columns import ALWAYS, PLACE, SHAPE, TRAITS, UNPRICED, Block, Ints, Numbers
 from selector.numbering import Numbering
@@ -134,12 +134,16 @@ _AT_ALL_TIMES = (-ALWAYS, ALWAYS)
 def _amounts(offers: Sequence[Offer]) -> Ints:
     spans = _Spans()
     stocks = [spans[offer.stock.seen_at, offer.stock.fresh_for] for offer in offers]
-    prices = [
-        _AT_ALL_TIMES if (price := each.price) is None else spans[price.seen_at, price.fresh_for] for each in offers
-    ]
+    prices = [_AT_ALL_TIMES if each.price is None else _of_price(each.price, spans) for each in offers]
     nanos = [UNPRICED if offer.price is None else offer.price.nanos for offer in offers]
     spans_of = np.array([stocks, prices], np.int64).reshape(2, len(offers), 2)
     return np.concatenate([np.array([nanos], np.int64), *spans_of.transpose(0, 2, 1)])
+
+
+def _of_price(price: PriceNow, spans: Mapping[tuple[datetime, timedelta], tuple[int, int]]) -> tuple[int, int]:
+    if price.window is None:
+        return spans[price.seen_at, price.fresh_for]
+    return price.fresh_span()  # each window has its own
 
 
 class _Spans(dict[tuple[datetime, timedelta], tuple[int, int]]):

@@ -6,9 +6,9 @@ from typing import TypeVar
 
 from catalog.facts import Machine
 from catalog.money import nanos_text
-from catalog.offers import SNAPSHOT, Offer, Place, StockNow
+from catalog.offers import SNAPSHOT, Offer, Place
 from catalog.spec import Spec, StockWish
-from catalog.words import Level, Purchase
+from catalog.words import Evidence, Level, Purchase
 from selector.ages import ago_text
 from selector.context import Context
 from selector.demands import Demand, machine_demands, no_tier, place_demands, tier_of
@@ -31,9 +31,14 @@ class Standing(IntEnum):
 
 
 def is_stale(offer: Offer, spec: Spec, context: Context) -> bool:
-    """Whether its stock or its price is older than it counts for; `max_age` replaces the feed's limit for stock."""
+    """Whether its stock or its price is older than it counts for; `max_age` replaces the feed's limit for stock.
+
+    A score that is old makes nothing stale, unless an age is asked for: the machine is sold there without it.
+    """
     now, price = context.now, offer.price
-    return offer.stock_at(now).stale(now, spec.max_age) or (price is not None and price.stale(now))
+    stock = offer.stock_at(now)
+    counts = stock.evidence is not Evidence.SCORED or spec.max_age is not None
+    return (counts and stock.stale(now, spec.max_age)) or (price is not None and price.stale(now))
 
 
 def standing(offer: Offer, spec: Spec, context: Context) -> Standing:
@@ -42,7 +47,7 @@ def standing(offer: Offer, spec: Spec, context: Context) -> Standing:
     if offer.confirmed(now, spec.max_age):
         return Standing.CONFIRMED
     stock = offer.stock_at(now)
-    if _restricted(stock):
+    if stock.restricted:
         return Standing.RESTRICTED
     if stock.level is Level.OUT and not stock.stale(now, spec.max_age):
         return Standing.OUT
@@ -58,7 +63,7 @@ def traits(offer: Offer) -> tuple[object, ...]:
         return (id(offer),)
     stock, price = offer.stock, offer.price
     of_price = price and (price.currency, price.source.startswith(SNAPSHOT))  # which is stale at any age
-    return (offer.purchase, of_price, stock.level, stock.evidence, _restricted(stock))
+    return (offer.purchase, of_price, stock.level, stock.evidence, stock.restricted)
 
 
 def why_not(offer: Offer, spec: Spec, context: Context) -> tuple[Reason, ...]:
@@ -196,10 +201,6 @@ def _codes(rules: Iterable[Callable[[_T], Code | None]], thing: _T) -> tuple[Cod
 
 def _reasons(demands: Iterable[Demand[_T]], thing: _T) -> Iterator[Reason]:
     return (reason for demand in demands if (reason := demand.reason(thing)) is not None)
-
-
-def _restricted(stock: StockNow) -> bool:
-    return stock.level is Level.UNKNOWN and stock.detail.startswith("restricted")
 
 
 def _per_gpu(offer: Offer, nanos: int, most: int) -> Iterator[Reason]:

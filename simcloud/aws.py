@@ -1,4 +1,4 @@
-"""AWS on one port: EC2, the public bulk price list, and the spot advisor's file."""
+"""AWS on one port: EC2, the price list as public files and by its query API, and the spot advisor's file."""
 
 import hashlib
 import json
@@ -9,7 +9,7 @@ from email.utils import format_datetime
 from pathlib import Path
 from typing import Any
 
-from simcloud import aws_rows, ec2_wire, pricelist
+from simcloud import aws_pricing, aws_rows, ec2_wire, pricelist
 from simcloud.ec2 import Ec2
 from simcloud.wire import Reply, Request
 from simcloud.world import Identity, World
@@ -18,11 +18,14 @@ OPTIONS: Mapping[str, Any] = {
     "access_key_id": "simcloud",  # the id is checked, the signature is not
     "secret_access_key": "simcloud",
     "any_credentials": False,  # any key id that is not empty
+    "score_questions": 50,  # how many different questions for placement scores are answered
     "publication_date": "2026-07-20T13:44:30Z",
     "files": {},  # region: path of a price list to serve as it is, from the scenario's folder
 }
+_SERVICES = ("EC2", "PRICING", "PRICE_LIST", "SPOT_ADVISOR")
 _OFFERS = "/offers/v1.0/aws/AmazonEC2"
-_REGION_FILE = re.compile(rf"{_OFFERS}/(?:current|\d{{14}})/([\w-]+)/index\.csv")
+_REGION_FILE = re.compile(r"/offers/v1\.0/(aws|cn)/AmazonEC2/(?:current|\d{14})/([\w-]+)/index\.csv")
+_PRICING_REGIONS = ("us-east-1", "eu-central-1", "ap-south-1", "cn-northwest-1")
 _INTERRUPTIONS = [("<5%", 5), ("5-10%", 11), ("10-15%", 16), ("15-20%", 22), (">20%", 100)]
 _CODES = {401: "AuthFailure", 403: "UnauthorizedOperation", 429: "RequestLimitExceeded", 503: "RequestLimitExceeded"}
 
@@ -40,26 +43,29 @@ class Aws:
         world.add("aws", aws_rows.expand(table), {**OPTIONS, **table.get("options", {})})
 
     def identify(self, request: Request) -> Identity:
-        """Return EC2's action and signed region, or `price_list`, `price_list_index`, `spot_advisor` for the files."""
+        """Return the action and signed region, or `price_list`, `price_list_index`, `spot_advisor` for the files."""
         if request.method == "POST":
             question = ec2_wire.Question.read(request)
+            if products := aws_pricing.action(request):
+                return {"action": products, "region": question.region, "part": "", "credential": question.key_id}
             part = ",".join(question.many("ProductDescription")) or question.one("LocationType") or ""
             return {"action": question.action, "region": question.region, "part": part, "credential": question.key_id}
         found = _REGION_FILE.fullmatch(request.path)
         files = {f"{_OFFERS}/current/region_index.json": "price_list_index", "/spot-advisor-data.json": "spot_advisor"}
         action = "price_list" if found else files.get(request.path, request.path)
-        return {"action": action, "region": found[1] if found else "", "part": "", "credential": ""}
+        return {"action": action, "region": found[2] if found else "", "part": "", "credential": ""}
 
     def answer(self, request: Request, skew_s: int) -> Reply:  # noqa: ARG002 - signatures are not judged here
-        """Answer EC2 (POST) or a file (GET)."""
+        """Answer EC2 or the query API (POST) or a file (GET)."""
         if request.method == "POST":
-            return self._answer_ec2(request)
+            return self._answer_products(request) if aws_pricing.action(request) else self._answer_ec2(request)
         if request.path == "/spot-advisor-data.json":
             return self._file(request, json.dumps(self._spot_advisor()).encode(), "application/json")
         if request.path == f"{_OFFERS}/current/region_index.json":
             return self._file(request, json.dumps(self._region_index()).encode(), "application/json")
         found = _REGION_FILE.fullmatch(request.path)
-        body = self._price_list(found[1]) if found else None
+        own = found is not None and (found[1] == "cn") == found[2].startswith("cn-")
+        body = self._price_list(found[2]) if found and own else None
         return _denied() if body is None else self._file(request, body, "text/csv")
 
     def failure(self, status: int, code: str, message: str) -> Reply:
@@ -71,7 +77,7 @@ class Aws:
     def environment(self, url: str) -> dict[str, str]:
         """Return endpoints and credentials."""
         options = self._world.options["aws"]
-        services = {f"GPUFARE_PROVIDERS__AWS__ENDPOINTS__{name}": url for name in ("EC2", "PRICE_LIST", "SPOT_ADVISOR")}
+        services = {f"GPUFARE_PROVIDERS__AWS__ENDPOINTS__{name}": url for name in _SERVICES}
         keys = {name.upper(): options[name] for name in ("access_key_id", "secret_access_key")}
         return services | {f"AWS_{name}": value for name, value in keys.items()}
 
@@ -81,6 +87,22 @@ class Aws:
             return ec2_wire.answer(question.action, self._ec2.content(question))
         except ec2_wire.Ec2Error as refusal:
             return ec2_wire.error(refusal.code, refusal.message, refusal.status)
+
+    def _answer_products(self, request: Request) -> Reply:
+        question, options = ec2_wire.Question.read(request), self._world.options["aws"]
+        if not question.key_id or not (options["any_credentials"] or question.key_id == options["access_key_id"]):
+            message = "The security token included in the request is invalid."
+            return aws_pricing.error("UnrecognizedClientException", message, 400)
+        if question.region not in _PRICING_REGIONS:
+            return aws_pricing.error("InvalidParameterException", f"There is no price list in {question.region}", 400)
+        rows = [row for row in self._world.rows("aws") if not row["gone"]]
+        lines = [
+            line
+            for name, region in self._regions.items()
+            for line in pricelist.region_lines([row for row in rows if row["region"] == name], region)
+            if name.startswith("cn-") == question.region.startswith("cn-")
+        ]
+        return aws_pricing.answer(request, lines, options["publication_date"])
 
     def _file(self, request: Request, body: bytes, content_type: str) -> Reply:
         published = datetime.fromisoformat(self._world.options["aws"]["publication_date"])

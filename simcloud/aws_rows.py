@@ -42,6 +42,7 @@ def _zone_rows(
             "spot": here * spot_percent / 100 if spot_percent else None,
             "spot_percent": 100,
             "score": max(1, 10 - spot_percent // 10),  # the dearer the spot price, the scarcer
+            "blocks": family.get("blocks", {}).get(zone, 0),  # percent of the price of an hour; 0 where none is offered
             "on_demand": family.get("on_demand", True),
             "vcpus": vcpus,
             "memory_mib": memory_mib,

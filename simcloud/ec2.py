@@ -1,14 +1,16 @@
 """EC2's describing actions, answered from a scenario."""
 
+import hashlib
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from simcloud.aws_rows import machine, spot_points
 from simcloud.ec2_wire import Ec2Error, Question, page, select
-from simcloud.world import Row, World
+from simcloud.world import Row, World, exact
 
 _WINDOWS_PERCENT = 140
+_BLOCK_HOURS = (*range(24, 15 * 24, 24), *range(21 * 24, 183 * 24, 7 * 24))
 _TYPE_FILTERS = {
     "instance-type": lambda item: item["instanceType"],
     "current-generation": lambda item: item["currentGeneration"],
@@ -41,6 +43,7 @@ class Ec2:
     def __init__(self, world: World, regions: Sequence[Mapping[str, Any]]) -> None:
         self._world = world
         self._regions = {region["id"]: region for region in regions}
+        self._questions: set[tuple[tuple[str, str], ...]] = set()
         self._actions = {
             "DescribeRegions": self._regions_known,
             "DescribeAvailabilityZones": self._zones,
@@ -151,7 +154,15 @@ class Ec2:
         ]
 
     def _spot_placement_scores(self, question: Question) -> Mapping[str, Any]:
-        """Score the best of the types in each zone; with fewer than three types the score is 1, as AWS documents."""
+        """Score the best of the types in each zone; with fewer than three types the score is 1, as AWS documents.
+
+        So many different questions are answered, and from then on only those again.
+        """
+        self._questions.add(tuple(sorted(question.parameters.items())))
+        if len(self._questions) > self._world.options["aws"]["score_questions"]:
+            self._questions.remove(tuple(sorted(question.parameters.items())))
+            message = "You have exceeded your maximum number of unique configurations for the last 24 hours."
+            raise Ec2Error("MaxConfigLimitExceeded", message)
         types, regions = question.many("InstanceType"), question.many("RegionName") or [question.region]
         by_zone = question.one("SingleAvailabilityZone") == "true"
         scores: dict[tuple[str, str], int] = {}
@@ -163,8 +174,43 @@ class Ec2:
         best = sorted(scores.items(), key=lambda entry: (-entry[1], entry[0]))[:10]
         return {"spotPlacementScoreSet": [_score(region, zone_id, score) for (region, zone_id), score in best]}
 
-    def _capacity_blocks(self, _question: Question) -> Mapping[str, Any]:
-        return {"capacityBlockOfferingSet": []}  # an honest answer: none in that window
+    def _capacity_blocks(self, question: Question) -> Mapping[str, Any]:
+        """Offer a block in each zone that has some: it begins at the half past eleven after the next."""
+        name, hours = question.one("InstanceType"), int(question.one("CapacityDurationHours") or 0)
+        rows = [row for row, _ in self._rows(question.region) if row["type"] == name]
+        if not rows or "capacity-block" not in rows[0]["model"]["usage_classes"]:
+            raise Ec2Error("Unsupported", f"The requested configuration is currently not supported: {name}.")
+        if hours not in _BLOCK_HOURS:
+            raise Ec2Error("InvalidParameterValue", f"Invalid value for capacityDurationHours: {hours}")
+        count = int(question.one("InstanceCount") or 1)
+        start = _block_start(_time(question.one("StartDateRange")) or self._world.clock.wall_time(0))
+        end = _time(question.one("EndDateRange"))
+        in_range = end is None or start + timedelta(hours=hours) <= end
+        items = [_block(row, start, hours, count) for row in rows if row["blocks"] and in_range]
+        found, token = page(question, items, 100)
+        return {"capacityBlockOfferingSet": found, **_next(token)}
+
+
+def _block_start(since: datetime) -> datetime:
+    return (since + timedelta(days=2)).replace(hour=11, minute=30, second=0, microsecond=0)
+
+
+def _block(row: Row, start: datetime, hours: int, count: int) -> dict[str, Any]:
+    fee = exact(row["price"]) * exact(row["blocks"]) / 100 * hours * count
+    identity = f"{row['zone_id']}{row['type']}{start:%Y%m%d}"
+    return {
+        "capacityBlockOfferingId": f"cb-{hashlib.sha256(identity.encode()).hexdigest()[:17]}",
+        "instanceType": row["type"],
+        "availabilityZone": row["zone"],
+        "instanceCount": count,
+        "startDate": start,
+        "endDate": start + timedelta(hours=hours),
+        "capacityBlockDurationHours": hours,
+        "capacityBlockDurationMinutes": 0,
+        "upfrontFee": f"{fee:.4f}",
+        "currencyCode": "USD",
+        "tenancy": "default",
+    }
 
 
 def _score(region: str, zone_id: str, score: int) -> dict[str, Any]:

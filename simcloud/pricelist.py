@@ -55,9 +55,14 @@ def region_csv(rows: Iterable[Row], region: Mapping[str, Any], published: str) -
     )
     writer = csv.DictWriter(out, _HEADER.split(","), restval="", quoting=csv.QUOTE_ALL, lineterminator="\n")
     writer.writeheader()
-    for row in {row["type"]: row for row in rows}.values():
-        writer.writerows(_machine_lines(row, region))
+    writer.writerows(region_lines(rows, region))
     return out.getvalue().encode()
+
+
+def region_lines(rows: Iterable[Row], region: Mapping[str, Any]) -> Iterator[dict[str, str]]:
+    """Return the lines of a region by the names of the columns."""
+    for row in {row["type"]: row for row in rows}.values():
+        yield from _machine_lines(row, region)
 
 
 def version(published: str) -> str:
@@ -141,5 +146,5 @@ def _line(
         "EndingRange": "Inf" if unit == "Hrs" else "",
         "Unit": unit,
         "PricePerUnit": f"{price:.10f}",
-        "Currency": "USD",
+        "Currency": "CNY" if product["Region Code"].startswith("cn-") else "USD",
     }

@@ -14,7 +14,7 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
-from catalog.facts import Machine, Price
+from catalog.facts import Machine, Price, Window
 from catalog.offers import SNAPSHOT, Offer, PriceNow, StockNow
 from catalog.words import Evidence, Hosting, Level, Purchase
 from store.plausible import floor_nanos
@@ -22,6 +22,8 @@ from store.plausible import floor_nanos
 FORMAT = 1
 """Raised when a program that reads the one before would misunderstand the new one."""
 MANIFEST, STATE = "manifest.json", "state.jsonl"
+LARGEST_STATE = 1 << 31
+"""Bytes unpacked: some six million offers."""
 LONGEST_LINE = 1 << 20
 """Bytes of a line."""
 
@@ -109,6 +111,17 @@ class MachineLine(Line, tag="machine", frozen=True, kw_only=True):
         )
 
 
+class WindowPart(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What is booked, as in `catalog.facts.Window`."""
+
+    starts_at: Time
+    ends_at: Time
+
+    def fact(self) -> Window:
+        """The window."""
+        return Window(self.starts_at, self.ends_at)
+
+
 class PricePart(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
     """What the machine costs for an hour, as in `catalog.facts.Price`, and when that was last seen."""
 
@@ -118,6 +131,7 @@ class PricePart(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, f
     list_nanos: Nanos | None = None
     upfront_nanos: Nanos | None = None
     term_months: Size | None = None
+    window: WindowPart | None = None
     estimated: bool = False
     seen_at: Time
 
@@ -178,6 +192,7 @@ class OfferLine(Line, tag="offer", frozen=True, kw_only=True):
             list_nanos=price.list_nanos,
             upfront_nanos=price.upfront_nanos,
             term_months=price.term_months,
+            window=None if price.window is None else price.window.fact(),
             estimated=price.estimated,
             as_of=price.seen_at,
         )
@@ -284,6 +299,7 @@ def offer_line(offer: Offer, now: datetime) -> OfferLine:
 
 
 def _price_part(price: PriceNow, now: datetime) -> PricePart:
+    window = price.window
     return PricePart(
         nanos=price.nanos,
         currency=price.currency,
@@ -291,6 +307,7 @@ def _price_part(price: PriceNow, now: datetime) -> PricePart:
         list_nanos=price.list_nanos,
         upfront_nanos=price.upfront_nanos,
         term_months=price.term_months,
+        window=None if window is None else WindowPart(window.starts_at, window.ends_at),
         estimated=price.estimated,
         seen_at=_by(price.seen_at, now),
     )

@@ -1,18 +1,20 @@
 """The join: facts of many cells become offers, each at the finest place known. Pure.
 
 - A price or stock of a zone is that zone's; one of the region serves its zones that have none of their own. A score is
-  no stock of one's own: the region's stated stock goes before it.
+  no stock of one's own: the region's stated stock goes before it. Of a zone's score and its region's both are shown.
 - A zone is known by its id, whether a fact names it by id or by name.
 - A purchase that has prices or stock in some zones of a region is not offered in its other zones, unless the region
-  itself states a price or stock for it.
+  itself states a price or stock for it. A score offers nothing where somebody states where the purchase is sold.
+- That this account may not have a machine offers nothing, and goes before any score, the region's word before a zone's.
 - Of a machine's accelerators nothing is known that its current lists contradict each other in.
 - Of two statements the stronger evidence wins, then the newer one. What a snapshot says of a purchase is used only
   until the region's own list of that purchase was read, and only if the live machine is listed for that purchase or
   for none in particular. What it says of stock, and of zones beside those that are named live, is used only of a
   machine that nothing live names: "sold there" is the stronger evidence.
+- A window that has begun is not there to be booked: neither its price nor the stock that the same cell states with it.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from datetime import datetime, timedelta
 from typing import Generic, TypeVar
@@ -130,6 +132,24 @@ def offers(shelf: Shelf) -> list[Offer]:
         if living:
             found.extend(_offers_of(_named(shelf, zones, name, living, replaced), launches))
     return found
+
+
+def bookable(shelf: Shelf, now: datetime) -> Shelf:
+    """The shelf without prices of windows that have begun, and without the stock stated beside them."""
+    over = {_what(name, one) for name, stated in shelf.prices.items() for one in stated if one.value.begun(now)}
+    if not over:
+        return shelf
+    return replace(shelf, prices=_without(over, shelf.prices), stocks=_without(over, shelf.stocks))
+
+
+def _what(name: str, one: Stated[T]) -> tuple[object, ...]:
+    return (name, one.cell_id, one.zone, one.zone_id, one.purchase)
+
+
+def _without(
+    over: Collection[tuple[object, ...]], stated: Mapping[str, Sequence[Stated[T]]]
+) -> dict[str, list[Stated[T]]]:
+    return {name: [one for one in of_name if _what(name, one) not in over] for name, of_name in stated.items()}
 
 
 def _lists_read(shelf: Shelf) -> set[Purchase]:
@@ -251,11 +271,15 @@ def _weight(one: Stated[T]) -> tuple[int, datetime, str]:
 
 
 def _strength(value: object) -> int:
-    return -EVIDENCES.index(value.evidence) if isinstance(value, StockNow) else 0
+    if not isinstance(value, StockNow):
+        return 0
+    first = value.restricted and value.evidence is Evidence.LISTED
+    return -EVIDENCES.index(Evidence.SCORED if first else value.evidence) * 2 + first
 
 
 def _offers_of(named: _Named, launches: Mapping[tuple[str, str, Purchase], StockNow]) -> Iterator[Offer]:
-    purchases = named.machine.purchases | {purchase for _, purchase in (*named.prices, *named.stocks)}
+    stocks = (purchase for (_, purchase), stock in named.stocks.items() if not stock.restricted)
+    purchases = named.machine.purchases | {*stocks, *(purchase for _, purchase in named.prices)}
     for purchase in sorted(purchases):
         for key, place in named.places:
             if _sold(named, key, purchase):
@@ -266,15 +290,26 @@ def _offers_of(named: _Named, launches: Mapping[tuple[str, str, Purchase], Stock
 
 def _sold(named: _Named, key: str, purchase: Purchase) -> bool:
     """Whether a purchase exists at a zone: stated there, stated for the region, or stated for no zone at all."""
-    stated = {zone for zone, what in (*named.prices, *named.stocks) if what == purchase}
+    silent = (at for at, stock in named.stocks.items() if stock.evidence is Evidence.SCORED or stock.restricted)
+    stocks = named.stocks.keys() - silent
+    stated = {zone for zone, what in (*named.prices, *stocks) if what == purchase}
     return not stated or key in stated or "" in stated
 
 
 def _stock(named: _Named, key: str, purchase: Purchase) -> StockNow:
     """The zone's own stock, else the region's; where nobody states any, unknown by the list that names the machine."""
-    stated = [named.stocks[at, purchase] for at in (key, "") if (at, purchase) in named.stocks]
+    stated = [named.stocks[at, purchase] for at in dict.fromkeys((key, "")) if (at, purchase) in named.stocks]
+    if len(stated) > 1 and all(one.evidence is Evidence.SCORED and not one.restricted for one in stated):
+        return _both_scores(*stated)
     if stated:
-        return max(stated, key=lambda one: one.evidence.is_stock)
+        return max(stated, key=lambda one: (one.evidence.is_stock, one.restricted))
     listed = named.listed
     evidence = Evidence.SNAPSHOT if listed.feed == SNAPSHOT_FEED else Evidence.LISTED
     return StockNow(level=Level.UNKNOWN, evidence=evidence, seen_at=listed.seen_at, fresh_for=listed.fresh_for)
+
+
+def _both_scores(zone: StockNow, region: StockNow) -> StockNow:
+    """A zone's score and its region's are of different things, and both are shown; the time is the zone's."""
+    score = ", ".join(filter(None, (zone.score, region.score)))
+    detail = "; ".join(filter(None, (zone.detail, region.detail)))
+    return replace(zone, score=score or None, detail=detail)

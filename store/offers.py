@@ -8,9 +8,9 @@ from typing import Any
 
 from sqlalchemy import Connection, Engine, RowMapping, Table, select
 
-from catalog.facts import Machine
+from catalog.facts import Machine, Window
 from catalog.offers import Offer, Place, PriceNow, StockNow
-from catalog.places import known_regions, mainland_of
+from catalog.places import known_region, mainland_of
 from catalog.words import Evidence, Hosting, Level, Purchase
 from store import join
 from store.engine import reading
@@ -63,15 +63,15 @@ def _chunks(items: list[int], size: int = 500) -> Iterable[list[int]]:
     return (items[start : start + size] for start in range(0, len(items), size))
 
 
-def load(engine: Engine, shelf: ShelfKey) -> list[Offer]:
+def load(engine: Engine, shelf: ShelfKey, now: datetime) -> list[Offer]:
     """The offers of a region as they stand."""
     with reading(engine) as connection:
-        return load_from(connection, shelf)
+        return load_from(connection, shelf, now)
 
 
-def load_from(connection: Connection, shelf: ShelfKey) -> list[Offer]:
-    """The offers of a region as this transaction sees them."""
-    return join.offers(_shelf(connection, *shelf))
+def load_from(connection: Connection, shelf: ShelfKey, now: datetime) -> list[Offer]:
+    """The offers of a region as this transaction sees them, without what can no longer be booked."""
+    return join.offers(join.bookable(_shelf(connection, *shelf), now))
 
 
 def all_shelves(connection: Connection) -> list[ShelfKey]:
@@ -152,7 +152,7 @@ def _site_of(cell: RowMapping) -> str | None:
 
 def place_of(provider: str, region: str, site: str | None, rows: Sequence[StoredRow]) -> Place:
     """A region as the table of places knows it, else as its rows of `regions` say."""
-    known = known_regions().get((provider, region))
+    known = known_region(provider, region)
     stated: dict[str, Any] = dict(max(rows, key=lambda row: (row["country"] or "", row["name"] or ""))) if rows else {}
     country = known.country if known else stated.get("country")
     return Place(
@@ -209,8 +209,14 @@ def _price(row: StoredRow, seen_at: datetime, fresh_for: timedelta) -> PriceNow:
         list_nanos=row["list_nanos"],
         upfront_nanos=row["upfront_nanos"],
         term_months=row["term_months"],
+        window=_window(row),
         estimated=row["estimated"],
     )
+
+
+def _window(row: StoredRow) -> Window | None:
+    starts_at, ends_at = row["window_starts_at"], row["window_ends_at"]
+    return None if starts_at is None or ends_at is None else Window(starts_at, ends_at)
 
 
 def _stock(row: StoredRow, seen_at: datetime, fresh_for: timedelta) -> StockNow:

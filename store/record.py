@@ -9,16 +9,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
-from sqlalchemy import Connection, Engine, RowMapping, bindparam, delete, insert, select, update
+from sqlalchemy import Connection, Engine, RowMapping, bindparam, delete, func, insert, select, update
 from sqlalchemy.exc import DataError
 
 from catalog.facts import Fact, Note
+from catalog.words import Evidence
 from store.engine import writing
 from store.history_log import beat, bring_back
 from store.plausible import believable
-from store.rows import REGIONS, Sorted, sort_facts, storable
+from store.rows import REGIONS, Sorted, sort_facts, storable, written
 from store.settle import known_rows, write_facts
-from store.tables import CELLS, DRIFTS, NOTES, SYNCS
+from store.tables import CELLS, DRIFTS, NOTES, STOCKS, SYNCS
 from store.times import LONGEST_PAUSE
 
 HELD_FOR = timedelta(days=1)
@@ -31,6 +32,9 @@ _FINISH = update(CELLS).where(CELLS.c.id == bindparam("cell"))
 _POLLED = insert(SYNCS)
 _NOTES = select(NOTES.c.kind, NOTES.c.value, NOTES.c.first_at).where(NOTES.c.cell_id == bindparam("cell"))
 _NO_NOTES = delete(NOTES).where(NOTES.c.cell_id == bindparam("cell"))
+_RESTRICTIONS = select(func.count()).where(
+    STOCKS.c.cell_id == bindparam("cell"), STOCKS.c.evidence == Evidence.LISTED.value
+)
 
 
 class LeaseLost(Exception):
@@ -83,7 +87,7 @@ class Result:
 def record(engine: Engine, lease: Lease, answer: Answer, now: datetime, due_at: datetime) -> Result:
     """Commit an answer, all of it or nothing. Raises LeaseLost if the cell is no longer ours.
 
-    What no database of ours can hold is left out and noted.
+    What no database of ours can hold is changed and noted.
     """
     stated, strange = believable(sort_facts(answer.facts))
     notes = Counter([*answer.notes, *stated.conflicts, *strange])
@@ -91,10 +95,10 @@ def record(engine: Engine, lease: Lease, answer: Answer, now: datetime, due_at: 
     try:
         return _record(engine, lease, answer, stated, notes, now, due_at)
     except (DataError, OverflowError, UnicodeEncodeError):  # seldom: not looked for in every answer
-        kept, left_out = storable(stated)
-        if not left_out:
+        kept, changed = storable(stated)
+        if not changed:
             raise
-        notes.update(left_out)
+        notes.update(changed)
         return _record(engine, lease, answer, kept, notes, now, due_at)
 
 
@@ -107,14 +111,13 @@ def _record(
     now: datetime,
     due_at: datetime,
 ) -> Result:
-    notes = Counter(notes)
     digest = stated.digest
     with writing(engine) as connection:
         cell = _held_cell(connection, lease)
         at, seen_at = later(cell, now), later(cell, answer.asked_at or now)
         _mend_future(connection, cell, min(at, seen_at))
         whole = not answer.missing
-        if whole and _shrunk(cell, stated, at):
+        if whole and _shrunk(connection, cell, stated, at):
             result = _hold_back(stated, cell, at)
             _finish(connection, lease, result, at, due_at, held=stated.names_digest, held_at=at)
             return result
@@ -216,9 +219,15 @@ def _mend_future(connection: Connection, cell: RowMapping, at: datetime) -> None
         bring_back(connection, cell["id"], at)
 
 
-def _shrunk(cell: RowMapping, stated: Sorted, now: datetime) -> bool:
-    """Whether a whole answer names under half of what the last one did, and no second one has said the same."""
-    return bool(stated.size * 2 < cell["facts"]) and not _said_before(cell, stated, now)
+def _shrunk(connection: Connection, cell: RowMapping, stated: Sorted, now: datetime) -> bool:
+    """Whether a whole answer names under half of what the last one did, and no second one has said the same.
+
+    Restrictions count on neither side: to lift them all takes no machine away.
+    """
+    if stated.size * 2 >= cell["facts"] or _said_before(cell, stated, now):
+        return False
+    lifted = connection.execute(_RESTRICTIONS, {"cell": cell["id"]}).scalar_one()
+    return bool((stated.size - stated.restrictions) * 2 < cell["facts"] - lifted)
 
 
 def _said_before(cell: RowMapping, stated: Sorted, now: datetime) -> bool:
@@ -276,13 +285,15 @@ def _finish(
 
 def _write_notes(connection: Connection, cell_id: int, notes: Mapping[Note, int], now: datetime) -> None:
     """The notes of this answer replace the last one's; a note that was there keeps the time it was first seen."""
+    counts = Counter[tuple[str, str]]()
+    for note, count in notes.items():
+        counts[written(note.kind), written(note.value)] += count
     first = {(row.kind, row.value): row.first_at for row in connection.execute(_NOTES, {"cell": cell_id})}
     if first:
         connection.execute(_NO_NOTES, {"cell": cell_id})
     rows = [
-        {"cell_id": cell_id, "kind": note.kind, "value": note.value, "count": count}
-        | {"first_at": first.get((note.kind, note.value), now)}
-        for note, count in notes.items()
+        {"cell_id": cell_id, "kind": kind, "value": value, "count": count, "first_at": first.get((kind, value), now)}
+        for (kind, value), count in counts.items()
     ]
     if rows:
         connection.execute(insert(NOTES), rows)

@@ -1,6 +1,7 @@
 """Facts as rows: which table, which key, which values, and a hash that tells whether the values changed."""
 
 import marshal
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -67,6 +68,7 @@ def _offered(fact: Offered) -> Sequence[tuple[Key, Row]]:
 
 
 def _price(fact: Price) -> Sequence[tuple[Key, Row]]:
+    window = fact.window
     values = (
         fact.zone,
         fact.zone_id,
@@ -76,6 +78,8 @@ def _price(fact: Price) -> Sequence[tuple[Key, Row]]:
         fact.list_nanos,
         fact.upfront_nanos,
         fact.term_months,
+        None if window is None else micros(window.starts_at),
+        None if window is None else micros(window.ends_at),
         fact.estimated,
         None if fact.as_of is None else micros(fact.as_of),
     )
@@ -122,11 +126,13 @@ PRICES = Kind(
         "list_nanos",
         "upfront_nanos",
         "term_months",
+        "window_starts_at",
+        "window_ends_at",
         "estimated",
         "as_of",
     ),
     _price,
-    firm=frozenset({"nanos", "currency", "upfront_nanos", "term_months"}),
+    firm=frozenset({"nanos", "currency", "upfront_nanos", "term_months", "window_starts_at", "window_ends_at"}),
     logged=("nanos", "currency"),
 )
 STOCKS = Kind(
@@ -201,6 +207,12 @@ class Sorted:
         return sum(len(rows) for rows in self.rows.values())
 
     @property
+    def restrictions(self) -> int:
+        """How many of those rows say of a listed machine that it is restricted, which may be lifted any day."""
+        evidence = STOCKS.values.index("evidence")
+        return sum(row[evidence] == Evidence.LISTED for row in self.rows[STOCKS.table].values())
+
+    @property
     def offers(self) -> int:
         """How many offers it states a price or stock of; of a mere list, how many machines."""
         return len(self.rows[PRICES.table].keys() | self.rows[STOCKS.table].keys()) or len(self.rows[MACHINES.table])
@@ -251,41 +263,47 @@ def _settle_contradictions(
             )
 
 
-_WIDE = frozenset({"nanos", "list_nanos", "upfront_nanos", "as_of"})
+_WIDE = frozenset({"nanos", "list_nanos", "upfront_nanos", "window_starts_at", "window_ends_at", "as_of"})
 """Columns of 64 bits; other numbers have 32."""
 
 
 def storable(stated: Sorted) -> tuple[Sorted, list[Note]]:
-    """What is stated without the rows that a database has no room for (numbers), or no way to write (a NUL, half a
-    surrogate pair); and a note for each of those.
+    """What is stated as any database can hold it, with a note for each row that had to be changed: signs that cannot
+    be written (a NUL, half a surrogate pair) are spelt out, and a number that there is no room for is unknown.
+
+    Left out are a price that there is no room for, and a row whose key cannot be written, of which none was ever kept.
+    No other row is: its silence would say that the machine is gone.
     """
     kept: dict[str, dict[Key, Row]] = {}
     notes = []
     for kind in KINDS:
         of_kind = stated.rows[kind.table]
-        kept[kind.table] = {key: values for key, values in of_kind.items() if _fits(kind, key, values)}
-        notes += [Note("unstorable", f"{kind.table} {_plain(key)}") for key in of_kind if key not in kept[kind.table]]
+        kept[kind.table] = dict(_held(kind, of_kind))
+        changed = (key for key, values in of_kind.items() if kept[kind.table].get(key) != values)
+        notes += [Note("unstorable", " ".join(filter(None, (kind.table, *key)))) for key in changed]
     return replace(stated, rows=kept), notes
 
 
-def _fits(kind: Kind, key: Key, values: Row) -> bool:
-    return all(map(_writable, key)) and all(
-        _writable(value) if isinstance(value, str) else _small(name, value)
-        for name, value in zip(kind.values, values, strict=True)
-    )
+def _held(kind: Kind, rows: Mapping[Key, Row]) -> Iterator[tuple[Key, Row]]:
+    for key, values in rows.items():
+        held = {name: _mended(name, value) for name, value in zip(kind.values, values, strict=True)}
+        if not any(map(_UNWRITABLE.search, key)) and held.get("nanos", 0) is not None:
+            yield key, tuple(held.values())
 
 
-def _writable(text: str) -> bool:
-    return "\0" not in text and not any("\ud800" <= character <= "\udfff" for character in text)
+_UNWRITABLE = re.compile("[\0\ud800-\udfff]")
 
 
-def _small(name: str, value: Value) -> bool:
-    return not isinstance(value, int) or abs(value) < (2**63 if name in _WIDE else 2**31)
+def written(text: str) -> str:
+    """A text with what no database can hold spelt out."""
+    return _UNWRITABLE.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
 
-def _plain(key: Key) -> str:
-    """A key with what cannot be written in it escaped."""
-    return " ".join(filter(None, key)).encode("ascii", "backslashreplace").decode().replace("\0", "\\0")
+def _mended(name: str, value: Value) -> Value:
+    if isinstance(value, str):
+        return written(value)
+    has_room = not isinstance(value, int) or abs(value) < (2**63 if name in _WIDE else 2**31)
+    return value if has_room else None
 
 
 def _stated(name: str, values: Iterable[Value]) -> set[Value]:

@@ -16,7 +16,9 @@ from store.tables import PRICES as PRICE_ROWS
 from store.times import micros
 
 WITHDRAWN_AFTER = 3
-"""A price is withdrawn after so many whole answers in a row without it: feeds have left out families for days."""
+"""A price is withdrawn after so many whole answers in a row without it: feeds have left out families for days. That of
+a window to book is withdrawn by the first: each is a single thing, which somebody has booked.
+"""
 GONE = 0
 """The hash of a stock row that a whole answer no longer named: no values have it, so what returns is written again."""
 _NO_LONGER: Row = (Level.OUT.value, Evidence.REPORTED.value)
@@ -159,6 +161,8 @@ def _age_prices(connection: Connection, cell: RowMapping, gone: Sequence[Key]) -
         f"WHERE {_here(connection, PRICES)}",
         [(last_seen, *key) for key in _keys(cell, gone)],
     )
-    withdrawn = (PRICE_ROWS.c.cell_id == cell["id"]) & (PRICE_ROWS.c.missing >= WITHDRAWN_AFTER)
+    missing, window = PRICE_ROWS.c.missing, PRICE_ROWS.c.window_starts_at
+    gone_for_good = (missing >= WITHDRAWN_AFTER) | ((missing > 0) & window.is_not(None))
+    withdrawn = (PRICE_ROWS.c.cell_id == cell["id"]) & gone_for_good
     keys = (PRICE_ROWS.c[name] for name in PRICES.key)
     return [tuple(row) for row in connection.execute(delete(PRICE_ROWS).where(withdrawn).returning(*keys))]

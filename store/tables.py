@@ -174,6 +174,8 @@ class PriceRow(SQLModel, table=True):
     list_nanos: int | None = _big(null=True)
     upfront_nanos: int | None = _big(null=True)
     term_months: int | None
+    window_starts_at: datetime | None = _time(null=True)
+    window_ends_at: datetime | None = _time(null=True)
     estimated: bool
     as_of: datetime | None = _time(null=True)
     hash: int = _big()

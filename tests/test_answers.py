@@ -79,6 +79,7 @@ def test_an_offer_says_what_its_provider_stated(server: Server) -> None:
             "stale": False,
         },
         "tier": 1,
+        "window": None,
     }
     assert (answer["verdict"], answer["fallback_used"]) == ("confirmed", True)
     assert answer["tiers"][0]["passed_over"] == "out_of_stock"
@@ -186,7 +187,7 @@ def test_a_prepaid_price_shows_its_upfront_amount(server: Server) -> None:
     upfront = price("us-east-1", "m", "4", purchase=Purchase.RESERVED_1Y, upfront_nanos=35_040 * 10**9, term_months=12)
     server.filled.poll("aws", "stock", "us-east-1", [machine("us-east-1", "m"), upfront])
     (offer,) = server.get("/offers?purchase=reserved_1y")["items"]
-    assert offer["native_price"]["upfront"] == {"amount": "35040", "months": 12}
+    assert offer["native_price"]["upfront"] == {"amount": "35040", "months": 12, "hours": None}
 
 
 def test_a_time_ahead_of_the_clock_is_stale_and_has_no_negative_age(server: Server) -> None:

@@ -24,7 +24,7 @@ OFFER = [
     "provider", "account", "site", "upstream", "hosting", "region", "region_name", "country", "mainland_china",
     "zone", "zone_id", "instance_type", "gpu", "gpu_name", "gpu_count", "gpu_vram_gib", "nvlink", "vcpus",
     "memory_gib", "purchase", "native_price", "price_per_hour", "price_per_gpu_hour", "currency", "job_cost",
-    "billing", "stock", "tier",
+    "billing", "stock", "tier", "window",
 ]
 NATIVE_PRICE = [
     "amount", "list_amount", "currency", "upfront", "observed_at", "age_s", "stale", "source", "estimated",
@@ -107,8 +107,8 @@ def test_offers_come_as_csv_when_asked_for(server: Server) -> None:
     assert response.headers["x-total-count"] == "2"
     assert 'rel="next"' in response.headers["link"]
     (row,) = csv.DictReader(io.StringIO(response.text))
-    assert [name for name in row if not name.startswith(("native_price_", "billing_", "stock_"))] == [
-        name for name in OFFER if name not in ("native_price", "billing", "stock")
+    assert [name for name in row if not name.startswith(("native_price_", "billing_", "stock_", "window_"))] == [
+        name for name in OFFER if name not in ("native_price", "billing", "stock", "window")
     ]
     assert (row["native_price_amount"], row["stock_confirmed"], row["zone_id"]) == ("8.68", "true", "")
 

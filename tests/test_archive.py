@@ -131,7 +131,7 @@ def test_what_a_launch_taught_goes_along_while_it_holds(here: Filled, there: Eng
     )
     launches.keep(here.engine, taught, here.now)
     carried(here, there)
-    (offer,) = [one for one in load(there, ("aws", EU)) if one.machine.instance_type == "c"]
+    (offer,) = [one for one in load(there, ("aws", EU), START) if one.machine.instance_type == "c"]
     assert (offer.stock.level, offer.stock.evidence, offer.stock.seen_at) == (
         Level.IN_STOCK,
         Evidence.SNAPSHOT,
@@ -144,7 +144,7 @@ def test_a_time_from_a_wrong_clock_is_at_most_the_files_own(here: Filled, there:
     here.poll("aws", "stock", EU, sold(EU, "c", "4"))
     here.later(days=-1)
     carried(here, there)
-    found = [one for one in load(there, ("aws", EU)) if one.machine.instance_type == "c"]
+    found = [one for one in load(there, ("aws", EU), START) if one.machine.instance_type == "c"]
     assert [one.stock.seen_at for one in found] == [here.now]
 
 
@@ -190,7 +190,7 @@ def test_the_server_over_an_imported_state_answers_unconfirmed(here: Filled, tmp
 
 def test_what_is_sold_out_there_is_in_stock_nowhere(here: Filled, there: Engine) -> None:
     carried(here, there)
-    (out,) = [one for one in load(there, ("aws", EU)) if one.machine.instance_type == "c"]
+    (out,) = [one for one in load(there, ("aws", EU), START) if one.machine.instance_type == "c"]
     assert out.stock.level is Level.OUT
     assert not out.stock.tells_level
 
@@ -204,9 +204,9 @@ def test_live_facts_stand_and_go_before_imported_ones(here: Filled, tmp_path: Pa
     live.plan("aws", ("stock", US))
     live.now = here.now + timedelta(hours=1)
     live.poll("aws", "stock", US, sold(US, "a", "5", Level.OUT))
-    before = load(live.engine, ("aws", US))
+    before = load(live.engine, ("aws", US), START)
     carried(here, live.engine)
-    after = [one for one in load(live.engine, ("aws", US)) if one.machine.instance_type == "a"]
+    after = [one for one in load(live.engine, ("aws", US), START) if one.machine.instance_type == "a"]
     (on_demand,) = [one for one in after if one.purchase is Purchase.ON_DEMAND]
     assert [(one.price, one.stock, one.place) for one in before] == [
         (on_demand.price, on_demand.stock, on_demand.place)
@@ -223,7 +223,7 @@ def test_a_machine_listed_live_takes_neither_zones_nor_stock_from_an_imported_st
     live.plan("aws", ("machines", US))
     live.poll("aws", "machines", US, [machine(US, "a"), Offered(region=US, instance_type="a", zone="us-east-1c")])
     carried(here, live.engine)
-    (offer,) = load(live.engine, ("aws", US))
+    (offer,) = load(live.engine, ("aws", US), START)
     assert (offer.place.zone, offer.stock.level, offer.stock.evidence) == ("us-east-1c", Level.UNKNOWN, Evidence.LISTED)
     live.engine.dispose()
 
@@ -236,11 +236,11 @@ def test_imported_regions_are_not_polled(here: Filled, there: Engine) -> None:
 def test_prices_of_another_site_are_not_shown_under_the_one_that_is_set(here: Filled, there: Engine) -> None:
     nanjing = ("tencent", "ap-nanjing")
     carried(here, there)
-    assert [one.place.site for one in load(there, nanjing)] == ["cn"]
+    assert [one.place.site for one in load(there, nanjing, START)] == ["cn"]
     for site, shown in (("intl", 0), ("cn", 1), (None, 1)):
         provider = planning.PlannedProvider("tencent", False, site, ["reported"], {}, fingerprint=str(site))
         planning.plan(there, provider, [], here.now)
-        assert len(load(there, nanjing)) == shown, site
+        assert len(load(there, nanjing, START)) == shown, site
 
 
 # --- one snapshot after another ---------------------------------------------------------------------------------------

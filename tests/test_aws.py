@@ -10,13 +10,14 @@ import pytest
 
 from catalog.accelerators import accelerators
 from catalog.facts import Fact, Machine, Note, Offered, Price, Region, Stock, Zone
-from catalog.words import Purchase
+from catalog.words import Evidence, Level, Purchase
 from collectors.aws import Aws
+from collectors.aws_ec2 import home_of
 from collectors.aws_machine import is_accelerated, known_types, machine_of
-from collectors.base import Cell, Config, Drift
+from collectors.base import Cell, Config, Drift, NotServed
 from collectors.reading import JsonValue, Record
 from tests.support.contract import SECRET, CollectorContract
-from tests.support.pages import cases, feed_of
+from tests.support.pages import NOW, cases, feed_of
 
 ENVIRON = {
     "AWS_ACCESS_KEY_ID": "AKIDEXAMPLE",
@@ -29,9 +30,9 @@ class TestAws(CollectorContract):
     name: ClassVar[str] = "aws"
     config: ClassVar[Config] = Config(ENVIRON)
     regions: ClassVar[tuple[str, ...]] = ("us-east-1",)
-    services: ClassVar[tuple[str, ...]] = ("ec2", "price_list")
-    keyless: ClassVar[frozenset[str]] = frozenset({"prices"})
-    unbounded: ClassVar[frozenset[str]] = frozenset({"places", "machines", "spot", "prices"})
+    services: ClassVar[tuple[str, ...]] = ("ec2", "pricing", "price_list", "spot_advisor")
+    keyless: ClassVar[frozenset[str]] = frozenset({"prices", "scores"})
+    unbounded: ClassVar[frozenset[str]] = frozenset({"places", "machines", "spot", "stock", "prices"})
     documented: ClassVar[Mapping[str, str]] = {
         f"machines/SupportedUsageClasses.{number}": "a usage class that is not listed is not sold"
         for number in range(3)
@@ -350,10 +351,12 @@ def test_china_is_priced_in_its_own_currency_and_strangers_are_left_out() -> Non
     assert ("another_product", "Region Code 'us-east-1'") in notes(read("prices", "china"))
 
 
-def test_nothing_of_aws_is_stock() -> None:
-    everything = [item for case in cases("aws") for item in read(case.feed, case.name)]
-    assert everything
-    assert not [item for item in everything if isinstance(item, Stock)]
+def test_nothing_of_aws_is_stock_but_capacity_blocks() -> None:
+    """A score is of an unknown level; what is stated of blocks is of that purchase alone."""
+    stated = [item for case in cases("aws") for item in read(case.feed, case.name) if isinstance(item, Stock)]
+    reported = {purchase for item in stated if item.evidence is Evidence.REPORTED for purchase in item.purchases}
+    others = {(item.evidence, item.level) for item in stated if item.evidence is not Evidence.REPORTED}
+    assert (reported, others) == ({Purchase.CAPACITY_BLOCK}, {(Evidence.SCORED, Level.UNKNOWN)})
 
 
 def test_facts_are_the_same_in_every_order_of_the_records() -> None:
@@ -409,11 +412,11 @@ def test_two_prices_for_one_machine_are_none() -> None:
     assert notes(items).count(("ambiguous_price", "g0x.large on_demand")) == 3
 
 
-def test_without_credentials_the_price_list_alone_runs() -> None:
+def test_without_credentials_the_public_files_alone_are_read() -> None:
     built = Aws(Config())
     assert not built.account
-    assert [feed.name for feed in built.feeds()] == ["prices"]
-    assert set(built.off()) == {"places", "machines", "spot"}
+    assert [feed.name for feed in built.feeds()] == ["prices", "scores"]
+    assert set(built.off()) == {"places", "machines", "spot", "stock"}
     assert all("AWS_ACCESS_KEY_ID" in text and "AWS_SECRET_ACCESS_KEY" in text for text in built.off().values())
     assert Aws(Config(ENVIRON)).off() == {}
     assert Aws(Config({"AWS_PROFILE": "work"})).account
@@ -435,8 +438,60 @@ def test_china_and_govcloud_are_read_only_where_they_are_named() -> None:
     offered = ("us-east-1", "cn-north-1", "us-gov-west-1")
     assert places_of("prices", offered, Config(ENVIRON)) == ["us-east-1"]
     assert places_of("prices", offered, Config(ENVIRON, regions=offered)) == list(offered)
-    assert places_of("machines", offered, Config(ENVIRON, regions=offered)) == ["us-east-1"]
     assert places_of("spot", ("cn-north-1",), Config(ENVIRON, regions=("cn-north-1",))) == ["cn-north-1"]
+
+
+SEVERAL = ("us-east-1", "cn-north-1", "us-gov-west-1")
+
+
+def test_credentials_of_an_unknown_partition_are_sent_nowhere() -> None:
+    """Regions of several are named, and nothing says which of them the account is of."""
+    built = Aws(Config(ENVIRON, regions=SEVERAL))
+    assert [feed.name for feed in built.feeds()] == ["prices", "scores"]
+    assert set(built.off()) == {"places", "machines", "spot", "stock"}
+    (said,) = set(built.off().values())
+    assert all(word in said for word in ("aws and aws-cn and aws-us-gov", "AWS_REGION", "sent to no other"))
+    assert SECRET not in said
+    assert places_of("scores", SEVERAL, Config(ENVIRON, regions=SEVERAL, scores=True)) == list(SEVERAL)
+
+
+@pytest.mark.parametrize("variable", ["AWS_REGION", "AWS_DEFAULT_REGION"])
+@pytest.mark.parametrize(("region", "first"), [("cn-northwest-1", "cn-north-1"), ("eu-west-1", "us-east-1")])
+def test_the_environments_region_says_which_account_it_is(variable: str, region: str, first: str) -> None:
+    """B090: the regions of the others are off, each with a sentence, and are not asked."""
+    config = Config({**ENVIRON, variable: region}, regions=SEVERAL)
+    assert Aws(config).off() == {}
+    others = [one for one in SEVERAL if one != first]
+    for feed in Aws(config).feeds():
+        if feed.name in ("machines", "spot", "stock"):
+            assert [cell.place for cell in feed.cells(SEVERAL)] == [first, *others]
+            for other in others:
+                with pytest.raises(NotServed, match=f"{other} is in the partition .* not sent there"):
+                    list(feed.fetch(Cell("aws", feed.name, other), NOW, {}))
+
+
+def test_prices_of_another_partition_are_read_from_the_list_alone() -> None:
+    config = Config({**ENVIRON, "AWS_REGION": "us-east-1"}, regions=SEVERAL, price_source="api")
+    (prices_feed,) = (feed for feed in Aws(config).feeds() if feed.name == "prices")
+    with pytest.raises(NotServed, match="cn-north-1 is in the partition aws-cn"):
+        list(prices_feed.fetch(Cell("aws", "prices", "cn-north-1"), NOW, {}))
+
+
+@pytest.mark.parametrize(
+    ("environ", "regions", "home"),
+    [
+        ({}, (), "us-east-1"),
+        ({}, ("cn-northwest-1",), "cn-north-1"),
+        ({}, ("us-gov-east-1",), "us-gov-west-1"),
+        ({"AWS_REGION": "cn-north-1"}, (), "cn-north-1"),
+        ({"AWS_REGION": "us-east-1"}, ("cn-north-1",), "us-east-1"),
+        ({"AWS_REGION": " ", "AWS_DEFAULT_REGION": "cn-north-1"}, (), "cn-north-1"),
+    ],
+)
+def test_the_account_is_asked_about_in_its_own_partition(
+    environ: Mapping[str, str], regions: tuple[str, ...], home: str
+) -> None:
+    assert home_of(Config({**ENVIRON, **environ}, regions)) == home
 
 
 def test_intervals_and_limits() -> None:

@@ -390,7 +390,8 @@ def test_regions_zones_and_offerings_reach_the_facts() -> None:
 
 def test_the_simulated_cloud_is_read_without_a_surprise() -> None:
     with simcloud.start("demo") as sim:
-        endpoints = {"ec2": sim.aws.ec2_url, "price_list": sim.aws.price_list_url}
+        services = ("ec2", "price_list", "pricing", "spot_advisor")
+        endpoints = dict.fromkeys(services, sim.url("aws"))
         keys = {name: value for name, value in sim.env().items() if name.startswith("AWS_")}
         found = {
             one.name: [
@@ -399,9 +400,11 @@ def test_the_simulated_cloud_is_read_without_a_surprise() -> None:
                 for page in one.fetch(cell, datetime.now(UTC), {})  # its prices begin a day before it does
                 for item in one.parse(page)
             ]
-            for one in Aws(Config(keys, endpoints=endpoints)).feeds()
+            for one in Aws(Config(keys, endpoints=endpoints, scores=True)).feeds()
         }
-    assert {name for name, items in found.items() if items} == {"places", "machines", "spot", "prices"}
+    assert {name for name, items in found.items() if items} == {
+        "places", "machines", "spot", "stock", "scores", "prices",
+    }  # fmt: skip
     known = {item.instance_type for item in found["machines"] if isinstance(item, Machine) and item.gpu}
     priced = {item.instance_type for item in found["prices"] if isinstance(item, Price)}
     assert priced

@@ -153,19 +153,46 @@ def test_an_answer_that_cannot_be_written_leaves_nothing_of_it(tmp_path: Path) -
         assert connection.execute(select(CELLS.c.digest)).scalar_one() != ""
 
 
-@pytest.mark.parametrize(
-    "odd",
-    [{"detail": "half \ud800"}, {"quantity": 2**31}, {"detail": "nul \0"}],
-    ids=["half a pair", "a number of 33 bits", "a NUL"],
-)
-def test_what_no_database_can_hold_is_left_out_and_noted_and_the_rest_is_kept(
-    tmp_path: Path, odd: dict[str, Any]
+UNFIT: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
+    "half a pair": ({"detail": "half \ud800"}, {"detail": "half \\ud800"}),
+    "a number of 33 bits": ({"quantity": 2**31}, {"quantity": None}),
+    "a NUL": ({"detail": "nul \0"}, {"detail": "nul \\u0000"}),
+}
+
+
+@pytest.mark.parametrize("many", [0, MANY])
+@pytest.mark.parametrize("case", UNFIT)
+def test_what_no_database_can_hold_is_changed_and_noted_and_says_nothing_of_its_machine(
+    tmp_path: Path, case: str, many: int
 ) -> None:
-    polled = Cloud(tmp_path, planned_cell("stock"))
-    for facts in ([stock("m1"), stock("odd", **odd)], [*(stock(f"m{n}") for n in range(MANY)), stock("odd", **odd)]):
-        polled.told(T0, *facts)
-        names = {row["instance_type"] for row in rows(polled.engine, "stocks")}
-        noted = [row["value"] for row in rows(polled.engine, "notes") if row["kind"] == "unstorable"]
-        assert ("odd" in names) == (noted == []), "left out and noted, or kept (SQLite holds what PostgreSQL does not)"
-        assert {"m1"} <= names
-        assert noted in ([], ["stocks r1 odd on_demand"])
+    """A machine that was known before such an answer is neither out nor gone by it."""
+    said, held = UNFIT[case]
+    polled = Cloud(tmp_path, planned_cell("stock", absent=Level.OUT))
+    others = [stock(f"m{number}") for number in range(many)]
+    polled.told(T0, stock("odd"), machine("odd"), *others)
+    odd = stock("odd", level=Level.UNKNOWN, **said)
+    polled.told(T0 + MINUTE, odd, machine("odd", gpu_raw="odd \0"), *others)
+    (kept,) = [row for row in rows(polled.engine, "stocks") if row["instance_type"] == "odd"]
+    noted = [row["value"] for row in rows(polled.engine, "notes") if row["kind"] == "unstorable"]
+    assert kept["level"] == "unknown"
+    changed = {name: kept[name] for name in held}
+    if noted:
+        assert changed == held
+        assert "stocks r1 odd on_demand" in noted
+    else:
+        assert changed == said, "SQLite holds what PostgreSQL does not"
+    assert [row["instance_type"] for row in rows(polled.engine, "machines")] == ["odd"]
+    assert rows(polled.engine, "past_machines") == []
+
+
+def test_a_name_that_no_database_can_hold_is_left_out_and_noted_whatever_else_is_wrong_with_it(tmp_path: Path) -> None:
+    polled = Cloud(tmp_path, planned_cell("prices"))
+    odd = "a\0b"
+    result = polled.told(
+        T0, price("m1"), price(odd), price(odd, nanos=2 * price(odd).nanos), price(odd + "c", nanos=1), feed="prices"
+    )
+    assert result.status == "ok"
+    assert "m1" in {row["instance_type"] for row in rows(polled.engine, "prices")}
+    kinds = {row["kind"] for row in rows(polled.engine, "notes")}
+    assert {"contradicting_prices", "implausible_price"} <= kinds
+    assert all("\0" not in row["value"] for row in rows(polled.engine, "notes"))

@@ -150,7 +150,7 @@ def test_a_terms_whole_price_is_never_an_hours(tmp_path: Path) -> None:
             app.sync("prices")
             assert app.best("gpu=a100&count=8") == ("us-east-1", A100X8, "27.197")
         term = app.offer("gpu=a100&purchase=reserved_3y")["native_price"]
-        assert (term["amount"], term["upfront"]) == ("1.838584475", {"amount": "48318", "months": 36})
+        assert (term["amount"], term["upfront"]) == ("1.838584475", {"amount": "48318", "months": 36, "hours": None})
 
 
 def test_a_list_without_the_right_meter_leaves_yesterdays_price_to_age(tmp_path: Path) -> None:

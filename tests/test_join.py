@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from catalog.facts import Machine
+from catalog.facts import Machine, Window
 from catalog.offers import Offer, Place, PriceNow, StockNow
 from catalog.words import EVIDENCES, Evidence, Level, Purchase
-from store.join import Shelf, Stated, offers
+from store.join import Shelf, Stated, bookable, offers
 from tests.support.stored import MINUTE, NANO, T0, machine
 
 HERE = Place(provider="cloud", region="r1", country="DE")
@@ -115,6 +115,65 @@ def test_a_score_of_a_zone_does_not_hide_the_stock_of_the_region() -> None:
     scored = stocked(Level.UNKNOWN, "scores", minute=9, evidence=Evidence.SCORED, zone="a")
     assert joined(lists(), scored, stocked(Level.OUT))["a", "m1", "on_demand"].stock.level is Level.OUT
     assert joined(lists(), scored)["a", "m1", "on_demand"].stock.evidence is Evidence.SCORED
+
+
+def scores(zone: str | None, score: str, purchase: Purchase = SPOT) -> Said:
+    value = StockNow(level=Level.UNKNOWN, evidence=Evidence.SCORED, seen_at=at(0), fresh_for=FRESH, score=score)
+    return "stocks", "m1", _stated("scores", value, 0, {"zone": zone, "purchase": purchase})
+
+
+def test_a_score_offers_nothing_where_prices_say_where_a_purchase_is_sold() -> None:
+    """A region's score is of all its zones, and the zone without a spot price still has no spot machines."""
+    said = [lists(purchases=frozenset({SPOT})), sells("a"), sells("b"), priced(zone="a", purchase=SPOT)]
+    for score in (scores(None, "low"), scores("b", "3/10")):
+        found = joined(*said, score)
+        assert {key for key in found if key[2] == "spot"} == {("a", "m1", "spot")}
+    assert joined(*said, scores(None, "low"))["a", "m1", "spot"].stock.score == "low"
+
+
+def test_a_score_alone_shows_that_a_purchase_exists() -> None:
+    found = joined(lists(), sells("a"), scores(None, "low"))
+    assert found["a", "m1", "spot"].price is None
+    assert found["a", "m1", "on_demand"].stock.evidence is Evidence.LISTED
+
+
+def test_of_a_zones_score_and_its_regions_both_are_shown() -> None:
+    for said in ([scores("a", "3/10"), scores(None, "low")], [scores(None, "low"), scores("a", "3/10")]):
+        assert joined(lists(), sells("a"), sells("b"), *said)["a", "m1", "spot"].stock.score == "3/10, low"
+        assert joined(lists(), sells("a"), sells("b"), *said)["b", "m1", "spot"].stock.score == "low"
+
+
+@pytest.mark.parametrize("zone", ["a", None])
+@pytest.mark.parametrize("level", [Level.IN_STOCK, Level.OUT])
+def test_no_score_weakens_what_somebody_states(zone: str | None, level: Level) -> None:
+    stated = stocked(level, zone=zone, purchase=SPOT)
+    found = joined(lists(), sells("a"), stated, scores("a", "1/10"), scores(None, "low"))["a", "m1", "spot"]
+    assert (found.stock.level, found.stock.evidence, found.stock.score) == (level, Evidence.REPORTED, None)
+
+
+def windowed(begins: int, cell_id: int = 2, **where: Any) -> Said:
+    window = Window(at(begins), at(begins + 60))
+    value = PriceNow(nanos=NANO, currency="USD", source="x", seen_at=at(0), fresh_for=FRESH, window=window)
+    return "prices", "m1", _stated("stock", value, 0, {"cell_id": cell_id, "purchase": BLOCK, **where})
+
+
+def test_a_window_that_has_begun_takes_the_stock_along_that_its_cell_states_with_it_and_no_other() -> None:
+    said = [
+        lists(purchases=frozenset({BLOCK})),
+        windowed(5, zone="a"),
+        stocked(zone="a", purchase=BLOCK),
+        windowed(9, zone="b"),
+        stocked(zone="b", purchase=BLOCK),
+        stocked(zone="a"),
+        stocked(zone="a", name="m2", purchase=BLOCK),
+    ]
+    known = shelf(said)
+    assert bookable(known, at(4)) is known
+    left = bookable(known, at(5))
+    assert [one.zone for one in left.prices["m1"]] == ["b"]
+    assert {(one.zone, one.purchase) for one in left.stocks["m1"]} == {("b", BLOCK), ("a", ON_DEMAND)}
+    assert left.stocks["m2"] == known.stocks["m2"]
+    assert {one.place.zone for one in offers(left) if one.purchase is BLOCK} == {"b"}
 
 
 def test_one_zone_told_by_name_and_by_id_is_one_zone() -> None:

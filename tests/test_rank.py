@@ -327,6 +327,15 @@ def test_fresh_goes_before_stale() -> None:
     assert machines(cheapest(stale, listed_only, stock="any")) == ["listed", "stale"]
 
 
+def test_an_old_score_does_not_put_an_offer_behind_one_that_is_only_listed() -> None:
+    """Unless the question asks for a young observation: a score that is old is none of those."""
+    scored = offer(instance_type="scored", price="1", level="unknown", evidence="scored", age=OLD)
+    listed_only = offer(instance_type="listed", price="2", level="unknown", evidence="listed")
+    assert machines(cheapest(scored, listed_only)) == ["scored", "listed"]
+    assert cheapest(scored).tiers[0].stale == 0
+    assert machines(cheapest(scored, listed_only, max_age="2m")) == ["listed", "scored"]
+
+
 def test_a_stale_price_is_never_confirmed() -> None:
     """B068: a price a month old; B070: the fresh spot price is best, dearer or not."""
     stale = offer(instance_type="stale", purchase="spot", price="0.90", price_age=timedelta(days=10))

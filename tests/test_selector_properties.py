@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from catalog.offers import Offer
 from catalog.spec import Spec
-from catalog.words import LEVELS, Level
+from catalog.words import LEVELS, Evidence, Level
 from selector.context import Context
 from selector.question import understand
 from selector.rank import browse, rank
@@ -140,7 +140,8 @@ def _age_limit(question: dict[str, str]) -> timedelta:
 
 def _fresh(each: Offer, question: dict[str, str]) -> bool:
     assert each.price is not None
-    young = NOW - each.stock.seen_at <= _age_limit(question)
+    an_old_score_is_no_matter = each.stock.evidence is Evidence.SCORED and "max_age" not in question
+    young = an_old_score_is_no_matter or NOW - each.stock.seen_at <= _age_limit(question)
     return young and NOW - each.price.seen_at <= timedelta(days=3)
 
 

@@ -38,7 +38,7 @@ def test_every_list_price_is_there_to_the_last_digit(loaded: Engine) -> None:
 
 
 def test_its_offers_are_priced_by_date_and_never_confirmed_nor_fresh(loaded: Engine) -> None:
-    found = load(loaded, AWS)
+    found = load(loaded, AWS, T0)
     dates = {row.as_of for row in snapshot_rows() if (row.provider, row.region) == AWS}
     assert len(found) > 50
     for offer in found:
@@ -54,7 +54,7 @@ def test_its_offers_are_priced_by_date_and_never_confirmed_nor_fresh(loaded: Eng
 
 
 def test_a_known_price_reads_as_its_source_has_it(loaded: Engine) -> None:
-    (p4d,) = [offer for offer in load(loaded, AWS) if offer.machine.instance_type == "p4d.24xlarge"]
+    (p4d,) = [offer for offer in load(loaded, AWS, T0) if offer.machine.instance_type == "p4d.24xlarge"]
     assert p4d.price is not None
     assert (p4d.machine.gpu, p4d.machine.gpu_count) == ("a100-sxm4-40g", Fraction(8))
     assert (nanos_text(p4d.price.nanos), p4d.price.currency) == ("21.957642", "USD")
@@ -93,7 +93,7 @@ def test_planning_its_providers_leaves_it_alone(loaded: Engine) -> None:
     plan(loaded, name="aws", fingerprint="two")
     planning.forget_providers(loaded, but=[])
     assert len(rows(loaded, "prices")) == before
-    assert len(load(loaded, AWS)) > 50
+    assert len(load(loaded, AWS, T0)) > 50
 
 
 def test_another_snapshot_replaces_it_at_once(loaded: Engine) -> None:

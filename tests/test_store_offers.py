@@ -274,7 +274,7 @@ def test_readers_and_writers_at_once_see_whole_answers_and_no_lock_error(tmp_pat
         engine = engine_at(tmp_path)
         try:
             while not done.is_set():
-                found = load(engine, ("cloud", "r1"))
+                found = load(engine, ("cloud", "r1"), T0)
                 assert len(found) == 300
                 assert len({offer.stock.level for offer in found}) == 1
         finally:
@@ -304,13 +304,13 @@ def test_the_snapshot_steps_back_for_what_was_polled(tmp_path: Path, feed: str) 
     polled = Cloud(tmp_path, planned_cell("stock"))
     snapshot.load_bundled(polled.engine)
     engine, region = polled.engine, ("aws", "us-east-1")
-    bundled = {offer.machine.instance_type for offer in load(engine, region)}
+    bundled = {offer.machine.instance_type for offer in load(engine, region, T0)}
     assert len(bundled) > 50
     planning.plan(engine, planned_provider("aws"), [planned_cell(feed, provider="aws", place="us-east-1")], T0)
     (lease,) = [one for one in schedule.claim(engine, T0, LEASE, 10) if one.provider == "aws"]
     said = machine("g4dn.xlarge", region="us-east-1", purchases=frozenset())
     record.record(engine, lease, record.Answer([said]), T0, T0)
-    (offer,) = load(engine, region)
+    (offer,) = load(engine, region, T0)
     assert offer.stock.evidence is Evidence.LISTED
     assert offer.price is not None
     assert (offer.price.nanos, offer.price.stale(T0), offer.price.source[:8]) == (526_000_000, True, "snapshot")

@@ -9,6 +9,7 @@ from sqlalchemy import Engine
 
 from catalog.offers import Offer
 from catalog.words import Evidence
+from store.archive import FIRST_TIME
 from store.archive_export import Used
 from store.engine import migrate, reading
 from store.offers import all_shelves, load
@@ -27,7 +28,7 @@ def engine_in(folder: Path) -> Engine:
 def offers_of(engine: Engine) -> list[Offer]:
     with reading(engine) as connection:
         shelves = all_shelves(connection)
-    return [offer for shelf in shelves for offer in load(engine, shelf)]
+    return [offer for shelf in shelves for offer in load(engine, shelf, FIRST_TIME)]
 
 
 def as_snapshot(offer: Offer, now: datetime) -> Offer:

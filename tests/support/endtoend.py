@@ -43,11 +43,12 @@ def real(
     site: str | None = None,
     environ: Mapping[str, str] | None = None,
     timeout_s: float = 10,
+    scores: bool = False,
     **endpoints: str,
 ) -> Configured:
     """A provider of the registry, its services at these addresses."""
     known = ENVIRON[name] if environ is None else environ
-    config = Config(known, regions, site, endpoints, timedelta(seconds=timeout_s))
+    config = Config(known, regions, site, endpoints, scores=scores, timeout=timedelta(seconds=timeout_s))
     return Configured(provider(name, config), config)
 
 

@@ -26,7 +26,6 @@ WAITS = {
     "alibaba": "the provider Alibaba Cloud",
     "vast": "the provider Vast",
     "lambda": "the provider Lambda",
-    "scores": "AWS's feed of scores",
     "watches": "watches",
     "webhooks": "deliveries to targets",
 }

@@ -126,9 +126,9 @@ class Cloud:
         result = Result("failed", error="timed out")
         return record.failed(self.engine, self.claimed(at, feed), result, at, at + MINUTE, drift)
 
-    def offers(self, region: str = REGION) -> dict[tuple[str | None, str, str], Offer]:
+    def offers(self, region: str = REGION, now: datetime = T0) -> dict[tuple[str | None, str, str], Offer]:
         """(zone, machine, purchase) -> offer; no two offers share one."""
-        found = load(self.engine, ("cloud", region))
+        found = load(self.engine, ("cloud", region), now)
         keyed = {(one.place.zone, one.machine.instance_type, one.purchase.value): one for one in found}
         assert len(keyed) == len(found), "two offers of one place, machine and purchase"
         return keyed

@@ -24,7 +24,7 @@ JSON_UTF8 = {"Content-Type": "application/json; charset=utf-8"}
 
 
 def config(site: str | None = "cn", **endpoints: str) -> Config:
-    return Config(KEYS, (), site, endpoints, timedelta(seconds=5))
+    return Config(KEYS, (), site, endpoints, timeout=timedelta(seconds=5))
 
 
 def feed(name: str, settings: Config | None = None) -> Feed:

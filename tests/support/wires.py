@@ -136,6 +136,9 @@ class AwsSays:
     types: dict[str, list[Json]] = field(default_factory=dict)
     zones: dict[str, list[str]] = field(default_factory=lambda: {"us-east-1": ["us-east-1a", "us-east-1b"]})
     spot: dict[str, list[Json]] = field(default_factory=dict)
+    blocks: dict[str, list[Json]] = field(default_factory=dict)
+    advice: dict[str, Json] = field(default_factory=dict)
+    """What the spot advisor says of Linux, by region."""
     regions: list[Json] = field(default_factory=list)
     ec2: Callable[[Call], Answer | None] = lambda _call: None
     files: list[str] = field(default_factory=list)
@@ -143,7 +146,11 @@ class AwsSays:
     server: Ec2Asked | None = None
 
     def file(self, request: Request) -> Response:
-        """A region's price list; 403 as the file host says it where there is none."""
+        """A region's price list; 403 as the file host says it where there is none. Or the spot advisor's file."""
+        if request.path == "/spot-advisor-data.json":
+            ranges = [{"index": index, "label": label} for index, label in enumerate(("<5%", "5-10%", ">20%"))]
+            advice = {region: {"Linux": rated} for region, rated in (self.advice or {"xx-none-1": {}}).items()}
+            return as_json({"ranges": ranges, "spot_advisor": advice})
         self.files.append(request.path)
         rows = self.prices.get(request.path.split("/")[-2])
         if rows is None:
@@ -161,20 +168,35 @@ class AwsSays:
         if call.action == "DescribeRegions":
             return {"Regions": self.regions}
         if call.action == "DescribeInstanceTypes":
-            return {"InstanceTypes": self.types.get(here, [])}
+            blocks = "capacity-block" in call.values("Filter.")
+            types = [one for one in self.types.get(here, []) if not blocks or "capacity-block" in _usage(one)]
+            return {"InstanceTypes": types}
         if call.action == "DescribeAvailabilityZones":
             return {"AvailabilityZones": [_zone(name, here) for name in self.zones.get(here, [])]}
         if call.action == "DescribeInstanceTypeOfferings":
-            return {"InstanceTypeOfferings": list(self._offerings(here))}
+            return {"InstanceTypeOfferings": list(self._offerings(call))}
         if call.action == "DescribeSpotPriceHistory":
             asked = call.values("ProductDescription")
             return {"SpotPriceHistory": [one for one in self.spot.get(here, []) if one["ProductDescription"] in asked]}
+        if call.action == "DescribeCapacityBlockOfferings":
+            asked_type = call.parameters["InstanceType"]
+            return {
+                "CapacityBlockOfferings": [
+                    one for one in self.blocks.get(here, []) if one["InstanceType"] == asked_type
+                ]
+            }
         return refusal("InvalidAction", 400)
 
-    def _offerings(self, region: str) -> Iterator[Json]:
-        for one in self.types.get(region, []):
-            for zone in self.zones.get(region, []):
-                yield {"InstanceType": one["InstanceType"], "Location": zone_id(zone)}
+    def _offerings(self, call: Call) -> Iterator[Json]:
+        names, by_id = call.values("Filter.1.Value"), call.parameters["LocationType"] == "availability-zone-id"
+        for one in self.types.get(call.region, []):
+            for zone in self.zones.get(call.region, []):
+                if one["InstanceType"] in names:
+                    yield {"InstanceType": one["InstanceType"], "Location": zone_id(zone) if by_id else zone}
+
+
+def _usage(instance_type: Json) -> Sequence[str]:
+    return instance_type.get("SupportedUsageClasses") or ()
 
 
 def zone_id(zone: str) -> str:
@@ -194,12 +216,15 @@ def _zone(name: str, region: str) -> Json:
 
 
 @contextmanager
-def aws(says: AwsSays, *regions: str, environ: Mapping[str, str] | None = None) -> Iterator[Configured]:
+def aws(
+    says: AwsSays, *regions: str, environ: Mapping[str, str] | None = None, scores: bool = False
+) -> Iterator[Configured]:
     """AWS with these answers."""
     with ExitStack() as stack:
         says.server = stack.enter_context(ec2(says.answer))
         files = stack.enter_context(answering(says.file))
-        yield real("aws", *regions, environ=environ, ec2=says.server.url, price_list=files)
+        ec2_url = says.server.url
+        yield real("aws", *regions, ec2=ec2_url, price_list=files, spot_advisor=files, environ=environ, scores=scores)
 
 
 def ec2_type(name: str, gpu: str, count: int = 1, each_mib: int = 24576, **more: Any) -> Json:
