@@ -32,7 +32,7 @@ class Finding:
 _ADVICE: Mapping[str, str] = {
     "AuthFailed": "check the key, its rights and this machine's clock; docs/providers.md has the policy to paste",
     "Throttled": "wait a minute; if it stays, poll less often: GPUFARE_PROVIDERS__{name}__INTERVALS__{feed}",
-    "Unavailable": "check the network, a proxy (HTTPS_PROXY) and GPUFARE_PROVIDERS__{name}__ENDPOINTS__…",
+    "Unavailable": "check the network, a proxy (HTTPS_PROXY) and GPUFARE_PROVIDERS__{name}__ENDPOINTS__<SERVICE>",
     "Drift": "the answer is not as this version knows it: upgrade gpufare, or report it",
     "NotServed": "leave the place out of GPUFARE_PROVIDERS__{name}__REGIONS, or enable it for the account",
 }

@@ -15,7 +15,7 @@ git clone --quiet . "$folder/gpufare"
 cd "$folder/gpufare"
 export HOME="$folder/home" XDG_DATA_HOME="$folder/data"
 # Only what is not polled without credentials: with a network, the others would soon know better than the snapshot.
-export GPUFARE_ONLY=tencent,azure,gcp,alibaba
+export GPUFARE_ONLY=tencent,gcp,alibaba
 unset GPUFARE_CONFIG GPUFARE_URL
 make install
 

@@ -3,8 +3,12 @@
 from collections.abc import Iterator
 
 import pytest
+from hypothesis import settings
 
 from tests.support import databases
+
+settings.register_profile("gpufare", deadline=None)  # how long an example takes is no matter of right and wrong
+settings.load_profile("gpufare")
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:

@@ -17,13 +17,20 @@ LOOK_EVERY_S = 0.1
 _T = TypeVar("_T")
 
 
+BUNDLED = {
+    "GPUFARE_ONLY": "tencent,azure,gcp,alibaba",
+    "GPUFARE_PROVIDERS__AZURE__ENDPOINTS__RETAIL": "http://127.0.0.1:9",
+}
+"""Providers of the bundled list prices, and no call to any of them that leaves this machine."""
+
+
 def environment(home: Path, **more: str) -> dict[str, str]:
     """Nothing of ours but `more`, no credentials, a home of its own.
 
-    Tencent is on, and off for want of a key; of the others there are list prices alone.
+    All are off for want of a key but Azure, whose public prices nobody serves here; there are bundled list prices.
     """
     kept = {name: os.environ[name] for name in ("PATH", "LANG", "TMPDIR") if name in os.environ}
-    return kept | {"HOME": str(home), "GPUFARE_ONLY": "tencent,azure,gcp,alibaba"} | more
+    return kept | {"HOME": str(home), **BUNDLED} | more
 
 
 def until(found: Callable[[], _T | None], what: str) -> _T:
