@@ -6,25 +6,20 @@ v2 states the secure cloud on demand, and GraphQL the community cloud and spot. 
 the queries that gpuhunt and SkyPilot send. docs/providers.md says what was chosen and why.
 """
 
-import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import ClassVar
-from urllib.parse import urlencode
 
 from catalog.facts import Fact, Note, Region, Zone
 from catalog.words import Evidence, Level, Purchase
-from collectors import base
-from collectors.base import Cell, Config, Drift, Feed, Limit, NotServed, Page, ProviderError, Unavailable
-from collectors.credentials import sendable, stated
-from collectors.http import Answer, request, retry_after
-from collectors.reading import Record, json_of, record_of, spelt
+from collectors.base import Cell, Config, Feed, Limit, NotServed, Page, Unavailable
+from collectors.reading import Record, record_of, spelt
+from collectors.runpod_api import KEY, Api, part_of
 from collectors.runpod_pods import UNSTATED, Pod, PodPlace, level_of, pod_facts
 
 NAME = "runpod"
-KEY = "RUNPOD_API_KEY"
 COUNTS = (1, 2, 4, 8)
 """GPUs per pod that are asked for. Others are sold too; each would cost a call for each data centre and country."""
 GRAPHQL_LIMIT = Limit("runpod graphql", 2)  # none is published: gentle
@@ -59,74 +54,12 @@ def region_of(data_centre: str) -> str:
     return country_of(data_centre) or data_centre
 
 
-# Asking
-
-
-@dataclass(frozen=True, slots=True)
-class _Api:
-    config: Config
-
-    @property
-    def key(self) -> str:
-        return stated(self.config.environ, KEY)
-
-    def graphql(self, query: str, variables: Mapping[str, object], name: str, cell: Cell, now: datetime) -> Page:
-        content = json.dumps({"query": query, "variables": variables}).encode()
-        answer = self._ask("POST", "/graphql", now, content)
-        page = Page(name, answer.body, now, cell.place, cell.part)
-        self._refuse_errors(page, answer)
-        return page
-
-    def catalog(self, cell: Cell, now: datetime) -> Page:
-        """Data centres and GPU types as one page, since a type names only the data centres where it can be had."""
-        cloud, count = _part(cell.part)
-        asked = urlencode({"include": "AVAILABILITY", "product": "POD", "count": count, "cloud": cloud.upper()})
-        centres = self._ask("GET", "/v2/catalog/datacenters", now)
-        gpus = self._ask("GET", f"/v2/catalog/gpus?{asked}", now)
-        body = b'{"datacenters": %b, "gpus": %b}' % (centres.body, gpus.body)
-        return Page("catalog", body, now, cell.place, cell.part)
-
-    def _ask(self, method: str, path: str, now: datetime, content: bytes | None = None) -> Answer:
-        url = self.config.endpoints.get("api", "https://api.runpod.io").rstrip("/") + path
-        headers = {"Authorization": f"Bearer {sendable(self.config.environ, KEY)}"} if self.key else {}
-        if content is not None:
-            headers["Content-Type"] = "application/json"
-        return request(method, url, now=now, headers=headers, content=content, timeout=self.config.timeout)
-
-    def _refuse_errors(self, page: Page, answer: Answer) -> None:
-        """GraphQL reports errors in HTTP 200. Data beside them is partial, so that nothing of it is used."""
-        root = json_of(page)
-        errors = root.get("errors") if isinstance(root, dict) else None
-        if errors:
-            text = json.dumps(errors, default=str)
-            shown = text.replace(self.key, "***") if self.key else text
-            pause = retry_after(answer.headers, page.at)
-            said = f"RunPod's GraphQL refused {page.name}: {shown:.300}"
-            raise _graphql_error(text.casefold(), said, pause, page, keyed=bool(self.key))
-
-
-def _graphql_error(text: str, said: str, pause: timedelta | None, page: Page, *, keyed: bool) -> ProviderError:
-    """What its words mean. Without a key none can have been refused: no setting would mend it, so it is waited for."""
-    if re.search(r"unauthenticated|unauthori[sz]ed|forbidden|invalid api key", text):
-        return base.AuthFailed(f"{said}; set {KEY} anew or remove it") if keyed else Unavailable(said)
-    if re.search(r"rate.?limit|too.?many.?requests", text):
-        return base.Throttled(said, pause)
-    if re.search(r"graphql_(validation|parse)_failed|bad_user_input", text):
-        return Drift(said, page)
-    return Unavailable(said)
-
-
-def _part(text: str) -> tuple[str, int]:
-    cloud, count = text.split(" ")
-    return cloud, int(count)
-
-
-def _gpu_types(api: _Api, cell: Cell, now: datetime, memo: Mapping[str, str]) -> Iterator[Page]:
+def _gpu_types(api: Api, cell: Cell, now: datetime, memo: Mapping[str, str]) -> Iterator[Page]:
     """A page for each data centre of the cell's country, or one for the country in the community cloud.
 
     The memo is when each of the data centres was named last.
     """
-    cloud, count = _part(cell.part)
+    cloud, count = part_of(cell.part)
     places, field, named = [cell.place], "countryCode", dict[str, str]()
     if cloud == "secure":
         places = _listed_in(api.graphql(DISCOVERY, {}, "discovery", cell, now), memo)
@@ -176,7 +109,7 @@ def _data_centres(data: Record) -> Iterator[tuple[str, bool]]:
 
 def _read_gpu_types(page: Page, purchases: tuple[Purchase, ...]) -> Iterator[Fact | Note]:
     """GraphQL answers the fields asked for and no others, so that what is left over says nothing."""
-    cloud, count = _part(page.part)
+    cloud, count = part_of(page.part)
     zone = page.name if cloud == "secure" else None
     for record in _data(page).filled("gpuTypes"):
         lowest = record.record_or_none("lowestPrice") or Record({}, record.where)
@@ -215,7 +148,7 @@ def _read_catalog(page: Page, regions: tuple[str, ...]) -> Iterator[Fact | Note]
         centres.append(record.text("id"))
         yield from record.leftovers(_CENTRE_IGNORED)
     for record in root.record("gpus").filled("gpus"):
-        pod = _catalog_pod(record, *_part(page.part))
+        pod = _catalog_pod(record, *part_of(page.part))
         places = [place for place in _catalog_places(record, centres) if not regions or place[0] in regions]
         yield from pod_facts(pod, places, (Purchase.ON_DEMAND,))
         yield from record.leftovers(_CATALOG_IGNORED)
@@ -271,7 +204,7 @@ class Places:
 
     def fetch(self, cell: Cell, now: datetime, memo: Mapping[str, str]) -> Iterator[Page]:  # noqa: ARG002 - no memo
         """One call."""
-        yield _Api(self.config).graphql(DISCOVERY, {}, "discovery", cell, now)
+        yield Api(self.config).graphql(DISCOVERY, {}, "discovery", cell, now)
 
     def parse(self, page: Page) -> Iterator[Fact | Note]:
         """Regions, zones, and a note for each place that is none."""
@@ -307,7 +240,7 @@ class StockFeed:
     def cells(self, regions: Iterable[str]) -> Iterable[Cell]:
         """A cell for each country, cloud and count; with a key, one for each count covers the secure cloud."""
         regions = list(regions)
-        for place in [""] if _Api(self.config).key else regions:
+        for place in [""] if Api(self.config).key else regions:
             yield from (Cell(NAME, self.name, place, f"secure {count}") for count in COUNTS)
         for place in filter(_COUNTRY.fullmatch, regions):
             yield from (Cell(NAME, self.name, place, f"community {count}") for count in COUNTS)
@@ -318,7 +251,7 @@ class StockFeed:
 
     def fetch(self, cell: Cell, now: datetime, memo: Mapping[str, str]) -> Iterator[Page]:
         """A page for each data centre or country asked about; one for the whole catalogue."""
-        api = _Api(self.config)
+        api = Api(self.config)
         yield from _gpu_types(api, cell, now, memo) if cell.place else [api.catalog(cell, now)]
 
     def parse(self, page: Page) -> Iterator[Fact | Note]:
@@ -354,7 +287,7 @@ class RunPod:
     @property
     def account(self) -> bool:
         """Whether there is a key."""
-        return bool(_Api(self.config).key)
+        return bool(Api(self.config).key)
 
     def feeds(self) -> Iterable[Feed]:
         """Places and stock; with a key, spot on its own."""

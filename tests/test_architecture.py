@@ -132,6 +132,14 @@ def test_nothing_catches_everything() -> None:
         assert not {"", "Exception", "BaseException"} & set(_caught(tree)), path
 
 
+def test_a_file_of_a_provider_fits_one_idea() -> None:
+    files = {
+        path: len((ROOT / path).read_text("utf-8").splitlines()) for path in HOUSE if path.parts[0] == "collectors"
+    }
+    assert len(files) > 30
+    assert {path.name: lines for path, lines in files.items() if lines >= 350} == {}
+
+
 def test_sdks_are_imported_inside_the_functions_that_use_them() -> None:
     used = set()
     for path, tree in HOUSE.items():
