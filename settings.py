@@ -374,6 +374,7 @@ class Settings(BaseSettings):
             environ={
                 variable: value for variable, value in found.items() if value.strip() and is_credential(name, variable)
             },
+            beside=is_account(name),
             regions=own.regions,
             site=own.site,
             endpoints=own.endpoints,

@@ -90,8 +90,9 @@ class Accelerator:
         """Whether every machine with this form links its accelerators, whatever their count; None where unknown.
 
         False for PCIe cards, as a bridge joins only pairs: a provider that says otherwise is believed elsewhere.
+        Unknown of TPUs: chips of one machine are linked, but not by NVLink, and which machine has several is not said.
         """
-        if self.form is None:
+        if self.form is None or self.kind == "tpu":
             return None
         if not self.form.startswith(_LINKED_FORMS):
             return False

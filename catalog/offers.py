@@ -115,6 +115,10 @@ class StockNow:
         """Whether this account may not have what is sold there: then the detail begins with the word, and says why."""
         return self.level is Level.UNKNOWN and self.detail.startswith("restricted")
 
+    def restricted_at(self, now: datetime, max_age: timedelta | None = None) -> bool:
+        """Whether that still counts: what a score says of it is over with the score, what a list says is not."""
+        return self.restricted and not (self.evidence is Evidence.SCORED and self.stale(now, max_age))
+
     def stale(self, now: datetime, max_age: timedelta | None = None) -> bool:
         """Whether it is older than `max_age`, or else its feed's `fresh_for`, or is stamped in the future.
 

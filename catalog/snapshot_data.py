@@ -30,18 +30,22 @@ class SnapshotRow:
     price_nanos: int
     as_of: date
     source: str
+    site: str | None = None
+    """Which of a provider's sites the price is of; None for one that has but one."""
 
 
 def snapshot_rows() -> Iterator[SnapshotRow]:
     """Every row, in the order of the file: provider, region, instance type, purchase."""
-    return map(_row, csv.DictReader(_text().splitlines()))
+    sites = {row["provider"]: row["site"] for row in _table("sites.csv")}
+    return (_row(row, sites.get(row["provider"])) for row in _table("list_prices.csv"))
 
 
-def _text() -> str:
-    return files("catalog").joinpath("snapshot", "list_prices.csv").read_text(encoding="utf-8")
+def _table(name: str) -> Iterator[Mapping[str, str]]:
+    text = files("catalog").joinpath("snapshot", name).read_text(encoding="utf-8")
+    return csv.DictReader(text.splitlines())
 
 
-def _row(row: Mapping[str, str]) -> SnapshotRow:
+def _row(row: Mapping[str, str], site: str | None) -> SnapshotRow:
     return SnapshotRow(
         provider=row["provider"],
         region=row["region"],
@@ -55,6 +59,7 @@ def _row(row: Mapping[str, str]) -> SnapshotRow:
         price_nanos=_price_nanos(row),
         as_of=date.fromisoformat(row["as_of"]),
         source=row["source"],
+        site=site,
     )
 
 

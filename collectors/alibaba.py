@@ -157,7 +157,9 @@ class Stocks(_RegionalFeed):
         yield Page(f"{STOCK_ACTION} {cell.place} {cell.part}", body, now, cell.place, cell.part)
 
     def parse(self, page: Page) -> Iterator[_Item]:
-        """A Stock for each GPU machine of each zone. Without its list an answer is none: nothing is out by that."""
+        """A Stock for each GPU machine of each zone. Without its list of zones an answer is none: nothing is out by
+        that. A zone without its machines is noted, and nothing is said of it.
+        """
         answer = record_of(page)
         for zone in answer.record("AvailableZones").records("AvailableZone"):
             yield from _zone(zone, page)
@@ -241,17 +243,33 @@ def _zone(zone: Record, page: Page) -> Iterator[_Item]:
     if not (region == page.place if region else name.startswith(page.place)):
         yield Note("other_region", f"{region or ''} {name}".strip(), record=True)
         return
+    resources = _listed(zone, "AvailableResource")
+    if not resources:
+        yield Note("zone_without_machines", name, record=True)
+        return
     level, notes = level_of(*words)
     yield from notes
-    for resource in zone.record("AvailableResources").records("AvailableResource"):
+    for resource in resources:
         what = resource.text_or_none("Type")
         if what != "InstanceType":
             yield Note("other_resource", what or "", record=True)
             continue
-        for row in resource.record("SupportedResources").records("SupportedResource"):
+        rows = _listed(resource, "SupportedResource")
+        if not rows:
+            yield Note("zone_without_machines", name, record=True)
+        for row in rows:
             yield from _stock(row, name, level, _word(*words), page)
         yield from resource.leftovers(frozenset())
     yield from zone.leftovers(frozenset())
+
+
+def _listed(holder: Record, name: str) -> list[Record]:
+    """The objects of a list inside an object named after it; none where either is missing. Of what a zone does not list
+    nothing is known, and the other zones' lists are as good as ever.
+    """
+    inside = holder.record_or_none(f"{name}s")
+    found = inside.list_or_none(name) if inside else None
+    return [inside.inside(value, f"{name}[{at}]") for at, value in enumerate(found or ())] if inside else []
 
 
 def _stock(row: Record, zone: str, of_zone: Level, zone_word: str, page: Page) -> Iterator[_Item]:

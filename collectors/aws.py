@@ -16,7 +16,16 @@ from catalog.facts import Fact, Note, Offered, Price, Region, Zone
 from catalog.money import price_nanos
 from catalog.words import Evidence, Purchase
 from collectors.aws_blocks import Blocks
-from collectors.aws_ec2 import KEYS, TOLD_BY, currency_of, has_credentials, partition, partition_of
+from collectors.aws_ec2 import (
+    KEYS,
+    TOLD_BY,
+    currency_of,
+    has_credentials,
+    partition,
+    partition_of,
+    told_region,
+    unusable,
+)
 from collectors.aws_feed import Ec2Feed, of_types, paged, sold_where, time_or_none
 from collectors.aws_machine import NAME, PATTERNS, machine_of
 from collectors.aws_pricelist import Prices
@@ -47,18 +56,23 @@ class Aws:
     @property
     def account(self) -> bool:
         """Whether there is something to sign with."""
-        return has_credentials(self._config.environ)
+        return has_credentials(self._config)
 
     def feeds(self) -> Iterable[Feed]:
         """Those that the credentials allow."""
         off = self.off()
-        every = (Prices, Places, Machines, Spot, Blocks, Scores)
-        return [feed(self._config) for feed in every if feed.name not in off]
+        return [feed(self._config) for feed in _EVERY if feed.name not in off]
 
     def off(self) -> Mapping[str, str]:
-        """The feeds that need credentials, where there are none, or where it is not known which partition's."""
+        """The feeds that need credentials, where there are none, or where it is not known which partition's. All of
+        an account beside the first whose partition its own settings do not tell.
+        """
+        if self._config.beside and not (self._config.regions or told_region(self._config)):
+            return {feed.name: _NO_PARTITION for feed in _EVERY}
         asked = [feed.name for feed in (Places, Machines, Spot, Blocks)]
         asked += [Prices.name] if self._config.price_source == "api" else []
+        if said := unusable(self._config):
+            return dict.fromkeys(asked, said)
         if not self.account:
             return {name: f"set {' and '.join(KEYS)}{_OR_LIST if name == Prices.name else ''}" for name in asked}
         if partition_of(self._config) is None:
@@ -66,6 +80,10 @@ class Aws:
         return {}
 
 
+_NO_PARTITION = (
+    f"set GPUFARE_PROVIDERS__AWS__REGIONS, or {' or '.join(TOLD_BY)} in its credentials: nothing else says of which "
+    "partition (AWS, AWS China, GovCloud) an account beside the first is, and its keys are sent to no other"
+)
 _OR_LIST = ", or GPUFARE_PROVIDERS__AWS__PRICE_SOURCE=list"
 
 
@@ -252,3 +270,6 @@ class _SpotRow:
             zone=self.zone,
             zone_id=self.zone_id,
         )
+
+
+_EVERY = (Prices, Places, Machines, Spot, Blocks, Scores)

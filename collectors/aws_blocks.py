@@ -5,8 +5,9 @@ DescribeCapacityBlockOfferings. Their shapes: botocore 1.44.8. Nothing is ever b
 that the credentials need not, and should not, have.
 """
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from decimal import Decimal
 from fractions import Fraction
@@ -25,19 +26,27 @@ HOURS = 24  # the shortest block, and so the one that commits to least
 AHEAD = timedelta(weeks=8)
 """How far ahead EC2 sells blocks. https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/ec2-capacity-blocks.html"""
 NONE_OFFERED = f"no block of {HOURS} h within {AHEAD.days // 7} weeks"
+NEVER_OFFERED = f"{NONE_OFFERED}, and none was seen in this zone before"
+BEFORE = "OfferedBefore"
+"""What the memo and the page call the types and zones of the blocks that were ever seen: `p5.48xlarge us-east-1f`."""
 SOURCE = "DescribeCapacityBlockOfferings"
 IGNORED = frozenset({"CapacityBlockOfferingId", "ZoneType", "CapacityBlockOfferingSegments"})
 
 
 class Blocks(Ec2Feed):
-    """The cheapest block of one machine for a day, in each zone that sells such a machine; where there is none, so."""
+    """The cheapest block of one machine for a day, in each zone that sells such a machine; where there is none, so.
+
+    Nothing says which zones have blocks at all: one that sells the type may never have had any. It is out where a block
+    was seen before and there is none now, and unknown elsewhere.
+    """
 
     name: ClassVar[str] = "stock"
     every: ClassVar[timedelta] = timedelta(minutes=30)  # whoever books one takes it away from all others
     fresh_for: ClassVar[timedelta] = timedelta(hours=2)
 
-    def fetch(self, cell: Cell, now: datetime, memo: Mapping[str, str]) -> Iterator[Page]:  # noqa: ARG002
-        """One page: the types sold by the block and their zones, and the offerings of all of them.
+    def fetch(self, cell: Cell, now: datetime, memo: Mapping[str, str]) -> Iterator[Page]:
+        """One page: the types sold by the block and their zones, the offerings of all of them, and where there were
+        some before.
 
         A type that is refused by itself is missing from the answer; the others' offerings stand.
         """
@@ -54,12 +63,17 @@ class Blocks(Ec2Feed):
             "AskedTypes": [name for name in names if name not in refused],
             "InstanceTypeOfferings": sold,
             "CapacityBlockOfferings": offered,
+            BEFORE: json.loads(memo.get(BEFORE, "[]")),
         }
-        yield paged(SOURCE, cell, now, lists, "; ".join(map(str, refused.values())))
+        page = paged(SOURCE, cell, now, lists, "; ".join(map(str, refused.values())))
+        yield replace(page, memo={BEFORE: json.dumps(sorted(_seen(page)))})
 
     def parse(self, page: Page) -> Iterator[Fact | Note]:
-        """A Price and a Stock of the best offering of each type and zone; a Stock that is out where there is none."""
+        """A Price and a Stock of the best offering of each type and zone; where there is none, a Stock that is out, or
+        unknown.
+        """
         answer = record_of(page)
+        before = answer.list_or_none(BEFORE) or ()
         asked = answer.items("AskedTypes")
         sold = (answer.filled if asked else answer.records)("InstanceTypeOfferings")
         zones = dict.fromkeys((one.text("InstanceType"), one.text("Location")) for one in sold)
@@ -72,7 +86,18 @@ class Blocks(Ec2Feed):
             yield from _best(_At(page.place, *what), offered)
         for what in zones:
             if what[0] in asked and what not in found:
-                yield _At(page.place, *what).stock(Level.OUT, NONE_OFFERED)
+                at = _At(page.place, *what)
+                gone = " ".join(what) in before
+                yield at.stock(Level.OUT, NONE_OFFERED) if gone else at.stock(Level.UNKNOWN, NEVER_OFFERED)
+
+
+def _seen(page: Page) -> set[str]:
+    """The types and zones of all blocks that were ever seen, be they none that can be shown."""
+    answer = record_of(page)
+    now = {
+        f"{one.text('InstanceType')} {one.text('AvailabilityZone')}" for one in answer.records("CapacityBlockOfferings")
+    }
+    return now | set(map(str, answer.items(BEFORE)))
 
 
 def _block_types(ec2: Ec2) -> list[JsonValue]:

@@ -31,11 +31,15 @@ CHAIN = (
     "AWS_CONTAINER_CREDENTIALS_FULL_URI",
 )
 """With any of these set, boto3's own credential chain is used; otherwise the keys alone, and nothing is searched."""
+OF_PROCESS = ("env", "container-role", "iam-role")
+"""What of that chain finds the credentials of the process, in botocore's names: they are the first account's alone."""
 
 HOMES = {"aws": "us-east-1", "aws-cn": "cn-north-1", "aws-us-gov": "us-gov-west-1"}
 """The region of each partition that is asked about the account."""
 TOLD_BY = ("AWS_REGION", "AWS_DEFAULT_REGION")
 """What says of which partition the credentials are, where the settings name regions of several or none."""
+OWN = (*KEYS, "AWS_SESSION_TOKEN", CHAIN[0], *TOLD_BY)
+"""All that an account beside the first may set: boto3 takes any other variable from the process's environment."""
 
 THROTTLED = ("RequestLimitExceeded", "RequestThrottled", "Throttling", "ThrottlingException")
 NO_RIGHT = ("UnauthorizedOperation", "AccessDenied")
@@ -62,9 +66,20 @@ REFUSED = (
 """Who we are was refused. A region that the account has not enabled answers with the first two."""
 
 
-def has_credentials(environ: Mapping[str, str]) -> bool:
-    """Whether the settings hold something to sign with."""
-    return all(stated(environ, name) for name in KEYS) or any(stated(environ, name) for name in CHAIN)
+def has_credentials(config: Config) -> bool:
+    """Whether the settings hold something to sign with, that is the account's own."""
+    if unusable(config):
+        return False
+    return all(stated(config.environ, name) for name in KEYS) or any(stated(config.environ, name) for name in CHAIN)
+
+
+def unusable(config: Config) -> str:
+    """What is wrong with the variables of an account beside the first; "" where nothing is, and for the first."""
+    others = sorted(name for name in config.environ if name not in OWN and stated(config.environ, name))
+    if not config.beside or not others:
+        return ""
+    named = f"{' and '.join(others)} cannot be set for an account beside the first"
+    return f"{named}: boto3 reads such variables of its own process alone; set {' and '.join(KEYS)}, or {CHAIN[0]}"
 
 
 def partition(region: str) -> str:
@@ -83,11 +98,16 @@ def partition_of(config: Config) -> str | None:
     """The partition that the credentials are of: that of the region which the environment names, else of the regions
     that the settings name, else `aws`. None where the settings name regions of several: it is not guessed.
     """
-    told = next(filter(None, (stated(config.environ, name) for name in TOLD_BY)), "")
+    told = told_region(config)
     if told:
         return partition(told)
     named = {partition(region) for region in config.regions} or {"aws"}
     return named.pop() if len(named) == 1 else None
+
+
+def told_region(config: Config) -> str:
+    """The region that the credentials' own variables name; "" for none."""
+    return next(filter(None, (stated(config.environ, name) for name in TOLD_BY)), "")
 
 
 def home_of(config: Config) -> str:
@@ -110,7 +130,6 @@ class Client:
 
     def _connected(self) -> Any:
         with extra("aws"):
-            import boto3
             from botocore.config import Config as SdkConfig
             from botocore.exceptions import BotoCoreError
 
@@ -118,7 +137,7 @@ class Client:
         logging.getLogger("botocore").setLevel(logging.INFO)
         seconds = self._config.timeout.total_seconds()
         try:
-            client = boto3.Session(**_credentials(self._config.environ)).client(
+            client = _session(self._config).client(
                 self.service,
                 region_name=self._region,
                 endpoint_url=self._config.endpoints.get(self.service),
@@ -257,6 +276,24 @@ class Ec2(Client):
     service = "ec2"
     title = "EC2"
     form = "XML"
+
+
+def _session(config: Config) -> Any:
+    """boto3's session. That of an account beside the first never looks for the credentials of this process, which boto3
+    would fall back on where a profile holds none.
+    """
+    with extra("aws"):
+        import boto3
+        from botocore.session import Session
+
+    if config.beside and not has_credentials(config):
+        raise AuthFailed("aws: " + (unusable(config) or f"set {' and '.join(KEYS)}"))
+    core = Session()
+    session = boto3.Session(**_credentials(config.environ), botocore_session=core)
+    if config.beside:
+        for method in OF_PROCESS:
+            core.get_component("credential_provider").remove(method)
+    return session
 
 
 def _credentials(environ: Mapping[str, str]) -> dict[str, str | None]:

@@ -57,12 +57,15 @@ def is_ours(config: Config, region: str) -> bool:
     return partition(region) == partition(home_of(config))
 
 
+_ANOTHER = "an account of {theirs} can be set beside this one, such as GPUFARE_PROVIDERS__AWS_CN__CREDENTIALS__..."
+
+
 def require_ours(config: Config, region: str) -> None:
     """NotServed, with a sentence, for a region that the credentials cannot be good for."""
     if region and not is_ours(config, region):
         ours, theirs = partition(home_of(config)), partition(region)
         told = f"aws: {region} is in the partition {theirs}, and the credentials are of {ours}"
-        raise NotServed(f"{told}: they are not sent there; a second gpufare with an account of {theirs} can read it")
+        raise NotServed(f"{told}: they are not sent there; {_ANOTHER.format(theirs=theirs)}")
 
 
 def of_types(names: Sequence[JsonValue]) -> list[dict[str, object]]:

@@ -48,7 +48,7 @@ class Scores(Ec2Feed):
 
     def _pool_cells(self, regions: Iterable[str]) -> Iterator[Cell]:
         ours = partition_of(self.config)
-        if not self.config.scores or not has_credentials(self.config.environ) or ours is None:
+        if not self.config.scores or not has_credentials(self.config) or ours is None:
             return
         # AWS China scores no region but the one that is asked; elsewhere one question is about several.
         for place in [""] if ours == "aws" else [one for one in regions if is_ours(self.config, one)]:

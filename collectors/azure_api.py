@@ -1,16 +1,14 @@
 """Azure Resource Manager: whole listings, and what each error means to us. One attempt a call: retries are ours."""
 
 import json
-from dataclasses import replace
 from datetime import datetime
 from typing import Any
 from urllib.parse import quote
 
 from collectors.azure_login import token
 from collectors.azure_wire import KEYS, SUBSCRIPTION, Reply, Wire, endpoint, keys_of, rebased
-from collectors.base import AuthFailed, Cell, Config, Drift, NotServed, Page, ProviderError, Throttled
+from collectors.base import AuthFailed, Cell, Config, Drift, NotServed, Page, ProviderError
 from collectors.credentials import stated
-from collectors.http import SHOWN_BYTES, retry_after, status_error
 from collectors.reading import JsonValue, record_of
 from collectors.sdk import extra
 
@@ -53,12 +51,10 @@ class Arm:
             records += some
         return records
 
-    def post(self, path: str, body: object) -> Page:
-        """One POST of JSON below the subscription; its answer."""
+    def post(self, path: str, body: object) -> Page | ProviderError:
+        """One POST of JSON below the subscription: its answer, or what its failure means."""
         reply = self._asked("POST", self._url(path), json.dumps(body).encode())
-        if isinstance(reply, ProviderError):
-            raise reply
-        return reply.page
+        return reply if isinstance(reply, ProviderError) else reply.page
 
     def skus(self, region: str) -> list[JsonValue]:
         """All resource SKUs of a region, by the SDK. It reads a missing list as an empty one, so its models are not
@@ -120,7 +116,7 @@ class Arm:
         code, message = reply.error()
         where = f"{self._wire.where}: HTTP {reply.status} {code}".rstrip()
         if reply.status == 429:
-            return Throttled(where, retry_after(reply.headers, self._wire.now))
+            return self._by_status(reply, where)
         if code in NO_SUBSCRIPTION:
             return AuthFailed(f"{where}: look at {SUBSCRIPTION}")
         if reply.status == 403 and "Authorization" in code:
@@ -131,11 +127,9 @@ class Arm:
         return self._by_status(reply, where)
 
     def _by_status(self, reply: Reply, where: str) -> ProviderError:
-        found = status_error(reply.status, reply.headers, where, self._wire.now)
+        found = reply.failure(where, self._wire.now)
         if isinstance(found, AuthFailed):
             return AuthFailed(f"{where}: the credentials were refused; look at {', '.join(KEYS)}")
-        if isinstance(found, Drift):
-            found.page = replace(reply.page, body=reply.page.body[:SHOWN_BYTES])
         return found
 
 

@@ -4,9 +4,8 @@ import logging
 from collections.abc import Mapping
 from urllib.parse import quote, urlencode
 
-from collectors.azure_wire import CLIENT, KEYS, SECRET, TENANT, Reply, Wire, cloud_of, endpoint
+from collectors.azure_wire import CLIENT, KEYS, SECRET, TENANT, Reply, Wire, cloud_of, endpoint, is_open
 from collectors.base import AuthFailed, ProviderError
-from collectors.http import status_error
 from collectors.reading import record_of
 from collectors.sdk import extra
 
@@ -15,11 +14,15 @@ _REFUSED = (400, 401)  # OAuth 2.0, RFC 6749 5.2: the credentials, or the tenant
 
 
 def token(wire: Wire, keys: Mapping[str, str]) -> str:
-    """A token of these credentials. It is not kept for the next fetch: a secret that was changed counts at once."""
+    """A token of these credentials. It is not kept for the next fetch: a secret that was changed counts at once.
+
+    NotConfigured where it, or the secret, would go over plain HTTP to another machine.
+    """
     login = endpoint(wire.config, "login")
-    if login.startswith("http:"):
+    is_local = is_open(wire.config, "management")
+    if is_open(wire.config, "login"):
         return _by_form(wire, keys, login)
-    if endpoint(wire.config, "management").startswith("http:") and "login" not in wire.config.endpoints:
+    if is_local and "login" not in wire.config.endpoints:
         return NO_TOKEN  # what is meant for a server on loopback is never sent to Microsoft's
     return _by_entra(wire, keys, login)
 
@@ -78,7 +81,7 @@ def _by_entra(wire: Wire, keys: Mapping[str, str], login: str) -> str:
 
 def _failure(wire: Wire, reply: Reply) -> ProviderError:
     code = reply.error()[0]
-    found = status_error(reply.status, reply.headers, f"{wire.where}: login", wire.now)
+    found = reply.failure(f"{wire.where}: login", wire.now)
     wrong = isinstance(found, AuthFailed) or (code and reply.status in _REFUSED)
     return _refused(wire, code) if wrong else found
 

@@ -29,10 +29,15 @@ DEPLOYED = frozenset(
     {Purchase.ON_DEMAND, Purchase.RESERVED_1Y, Purchase.RESERVED_3Y, Purchase.SAVINGS_1Y, Purchase.SAVINGS_3Y}
 )
 """Purchases of one quota: a reservation is a discount on what is deployed on demand."""
+_SPOT = frozenset({Purchase.SPOT})
 _ALL_CORES, _SPOT_CORES = "cores", "lowprioritycores"
 _CONSTRAINED = re.compile(r"Standard_[A-Z]+\d+-(\d+)", re.IGNORECASE)
 """`Standard_M8-2ms_v2`: the second number is the vCPUs that can be used."""
 _FLAGS = {"true": True, "false": False}
+_YES_NO = {"yes": True, "no": False, "": None}
+_WHOLE_CARDS = ("standard_nc", "standard_nd")
+"""How the names of the series begin that hold whole cards. Of a part of one, as in the others, Azure says 1."""
+NO_SPOT = "not capable of spot"
 
 _SKU = frozenset(("resourceType", "tier", "size", "costs", "capacity", "kind", "apiVersions"))
 
@@ -49,6 +54,7 @@ class Size:
     vcpus: int | None = None
     memory_mib: int | None = None
     rdma: bool | None = None
+    nvlink: bool | None = None
     score_rank: int | None = None
     """In which order scores are asked for."""
 
@@ -56,9 +62,12 @@ class Size:
 @cache
 def known_sizes() -> Sequence[Size]:
     """The table, in its order."""
-    text = files("catalog").joinpath("families/azure.csv").read_text("utf-8")
-    rows = csv.DictReader(line for line in text.splitlines() if not line.startswith("#"))
-    return tuple(_size(row) for row in rows)
+    return tuple(_size(row) for row in _table("azure.csv"))
+
+
+def _table(name: str) -> Iterator[Mapping[str, str]]:
+    text = files("catalog").joinpath(f"families/{name}").read_text("utf-8")
+    return csv.DictReader(line for line in text.splitlines() if not line.startswith("#"))
 
 
 def _size(row: Mapping[str, str]) -> Size:
@@ -70,7 +79,8 @@ def _size(row: Mapping[str, str]) -> Size:
         believes_azure=count == "api",
         vcpus=int(row["vcpus"]) if row["vcpus"] else None,
         memory_mib=int(memory_gib) * MIB_PER_GIB if memory_gib else None,
-        rdma={"yes": True, "no": False, "": None}[row["rdma"]],
+        rdma=_YES_NO[row["rdma"]],
+        nvlink=_YES_NO[row["nvlink"]],
         score_rank=int(row["score_rank"]) if row["score_rank"] else None,
     )
 
@@ -86,6 +96,12 @@ def scored_sizes() -> Sequence[str]:
     return [name for _, name in ranked]
 
 
+@cache
+def score_regions() -> Sequence[str]:
+    """The regions to ask scores for, those with most accelerators first."""
+    return tuple(row["region"] for row in _table("azure_score_regions.csv"))
+
+
 def spelt_size(name: str) -> str:
     """The size in the table's spelling: Azure's lists spell one size in several ways, and facts are joined by it."""
     known = _by_name().get(name.casefold())
@@ -93,15 +109,12 @@ def spelt_size(name: str) -> str:
 
 
 def known_size(name: str) -> Size:
-    """What the table says. Of a size that is not in it nothing is known but Azure's own count.
-
-    But for the NV series: Azure says 1 of a part of a GPU, which is what most of them have.
-    """
+    """What the table says. Of a size that is not in it only Azure's count is known, if its series has whole cards."""
     folded = name.casefold()
     found = _by_name().get(folded) or next(
         (one for one in known_sizes() if fnmatchcase(folded, one.name.casefold())), None
     )
-    return found or Size(name, None, None, not folded.startswith("standard_nv"))
+    return found or Size(name, None, None, folded.startswith(_WHOLE_CARDS))
 
 
 def machine_of(machine: Machine, stated: Fraction | None) -> Iterator[Machine | Note]:
@@ -117,6 +130,7 @@ def machine_of(machine: Machine, stated: Fraction | None) -> Iterator[Machine | 
         vram_mib=_vram_mib(gpu, count),
         vcpus=machine.vcpus or size.vcpus,
         memory_mib=machine.memory_mib or size.memory_mib,
+        nvlink=size.nvlink,
         rdma=size.rdma if machine.rdma is None else machine.rdma,
         bare_metal=False,
         purchases=machine.purchases,
@@ -179,7 +193,9 @@ def facts_of_sku(record: Record, region: str, quotas: Quotas) -> Iterator[Fact |
     )
     yield from machine_of(machine, _fraction(stated.get("gpus")))
     yield from (Offered(region=region, instance_type=size, zone=zone) for zone in _zones(infos, region))
-    refused = _Refusals(region, size, spot is not False)
+    refused = _Refusals(region, size)
+    if spot is False:
+        refused.everywhere(_SPOT, NO_SPOT)
     yield from refused.read(record)
     refused.quotas(family, vcpus, quotas)
     yield from refused.stocks()
@@ -240,9 +256,8 @@ def _texts(values: Sequence[JsonValue] | None) -> Iterator[str]:
 class _Refusals:
     """Why a size cannot be had by this subscription: in the region, by purchase, and in its zones."""
 
-    def __init__(self, region: str, size: str, spot: bool) -> None:
+    def __init__(self, region: str, size: str) -> None:
         self._region, self._size = region, size
-        self._spot = frozenset({Purchase.SPOT} if spot else ())
         self._of_region: dict[Purchase, str] = {}
         self._of_zones: dict[str, str] = {}
 
@@ -257,7 +272,7 @@ class _Refusals:
             info = one.record_or_none("restrictionInfo")
             zones = list(_texts(info.list_or_none("zones"))) if info else []
             if kind == "Location":
-                self._everywhere(DEPLOYED | self._spot, reason)
+                self.everywhere(DEPLOYED | _SPOT, reason)
             elif kind == "Zone" and zones:
                 self._of_zones |= dict.fromkeys(zones, reason)
             else:
@@ -265,13 +280,14 @@ class _Refusals:
 
     def quotas(self, family: str | None, vcpus: int | None, quotas: Quotas) -> None:
         """A quota below what one machine takes: it cannot be launched, whatever is used already."""
-        of_purchases = ((_folded(family or ""), DEPLOYED), (_ALL_CORES, DEPLOYED), (_SPOT_CORES, self._spot))
+        of_purchases = ((_folded(family or ""), DEPLOYED), (_ALL_CORES, DEPLOYED), (_SPOT_CORES, _SPOT))
         for key, purchases in of_purchases:
             quota, limit = quotas.get(key, ("", None))
             if limit is not None and limit < (vcpus or 1):
-                self._everywhere(purchases, f"quota {limit} of {quota}")
+                self.everywhere(purchases, f"quota {limit} of {quota}")
 
-    def _everywhere(self, purchases: frozenset[Purchase], reason: str) -> None:
+    def everywhere(self, purchases: frozenset[Purchase], reason: str) -> None:
+        """What cannot be had in the whole region. The first reason counts."""
         for purchase in purchases:
             self._of_region.setdefault(purchase, reason)
 
@@ -281,7 +297,7 @@ class _Refusals:
             purchases = frozenset(purchase for purchase, why in self._of_region.items() if why == reason)
             yield self._stock(purchases, None, reason)
         for zone, reason in sorted(self._of_zones.items()):
-            yield self._stock(DEPLOYED | self._spot, zone, reason)
+            yield self._stock(DEPLOYED | _SPOT, zone, reason)
 
     def _stock(self, purchases: frozenset[Purchase], zone: str | None, reason: str) -> Stock:
         return Stock(

@@ -17,10 +17,10 @@ from catalog.facts import Fact, Note
 from catalog.words import Level
 from collectors.azure_machine import NAME, PREFIX
 from collectors.azure_prices import SERVICE, facts_of
-from collectors.azure_wire import cloud_of, endpoint, rebased
-from collectors.base import PAGE_BYTES, Cell, Config, Drift, Limit, Page
-from collectors.http import MAX_BODY_BYTES, request, streamed
-from collectors.reading import JsonValue, record_of
+from collectors.azure_wire import Wire, cloud_of, endpoint, rebased
+from collectors.base import PAGE_BYTES, Cell, Config, Drift, Limit, Page, Unavailable
+from collectors.http import MAX_BODY_BYTES, streamed
+from collectors.reading import JsonValue, Record, record_of
 
 DEFAULT_REGION = "eastus"  # where neither the settings nor the account name one
 PRICES = "/api/retail/prices?api-version=2023-01-01-preview&currencyCode=USD&$filter="
@@ -85,8 +85,7 @@ class Prices:
         url, seen = f"{base}{PRICES}{quote(wanted)}", set[str]()
         while url:
             seen.add(url)
-            answer = request("GET", url, now=now, timeout=self.config.timeout)
-            record = record_of(Page(f"{NAME} {self.name} {cell.place}", answer.body, now, cell.place))
+            record = self._asked(url, cell, now)
             for number, item in enumerate(record.items("Items")):
                 if not isinstance(item, dict):
                     raise record.drift(f"Items[{number}] is no object")
@@ -97,11 +96,20 @@ class Prices:
                 raise record.drift("NextPageLink leads nowhere, or back: the list is not whole")
             url = following
 
+    def _asked(self, url: str, cell: Cell, now: datetime) -> Record:
+        """One call without credentials, so that none can be refused."""
+        reply = Wire(self.config, cell, now).call("GET", url, {})
+        if reply.is_success:
+            return record_of(reply.page)
+        where = f"{reply.page.name}: HTTP {reply.status}"
+        if reply.status in (401, 403):
+            raise Unavailable(f"{where}, though no credentials are needed; does a proxy refuse?")
+        raise reply.failure(where, now)
+
     def _rows(self, cell: Cell, now: datetime, skipped: Counter[str]) -> Iterator[Mapping[str, JsonValue]]:
         """The rows of the price sheet, as items."""
         base = endpoint(self.config, "retail")
-        answer = request("GET", f"{base}{SHEET}", now=now, timeout=self.config.timeout)
-        record = record_of(Page(f"{NAME} {self.name}", answer.body, now))
+        record = self._asked(f"{base}{SHEET}", cell, now)
         url = self._file(base, record.text("DownloadUrl"))
         if url is None:
             raise record.drift(f"DownloadUrl is not https at a host of {SHEET_HOSTS}")

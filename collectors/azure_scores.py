@@ -1,19 +1,20 @@
 """Azure's spot placement scores: how likely spot machines are to be had now. A likelihood, never stock.
 
 POST …/placementScores/spot/generate, api-version 2025-06-05, of Microsoft.Compute. Some four calls an hour
-go through for a subscription: so four cells, each of up to eight regions and five sizes, which is the most of one call.
+go through for a subscription: so four cells, each of up to eight regions and five sizes, which is the most of one call,
+and no call again within a poll.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import ClassVar
 
 from catalog.facts import Fact, Note, Stock
 from catalog.words import Evidence, Level, Purchase
 from collectors.azure_api import Arm
-from collectors.azure_machine import NAME, RESTRICTED, scored_sizes, spelt_size
-from collectors.base import Cell, Config, Limit, Page
+from collectors.azure_machine import NAME, RESTRICTED, score_regions, scored_sizes, spelt_size
+from collectors.base import Cell, Config, Limit, Page, ProviderError, Throttled, Unavailable
 from collectors.reading import Record, record_of
 
 SCORES = frozenset(("High", "Medium", "Low"))
@@ -21,6 +22,10 @@ NO_SCORE = frozenset(("DataNotFoundOrStale", "DataNotFound", "Data Not Found"))
 NOT_ALLOWED = frozenset(("RestrictedSkuNotAvailable", "RestrictedSku", "Restricted SKU"))
 """Microsoft's page and its SDK spell these differently."""
 REGIONS_A_CALL, SIZES_A_CALL, CALLS_AN_HOUR = 8, 5, 4
+ANY_REGION = "eastus"
+"""Whom all regions can be asked about: one that is served whatever the settings name."""
+LATER = timedelta(minutes=15)
+"""After a call that failed: it may have counted, so that the next one goes out when one more is allowed."""
 GENERATE = "providers/Microsoft.Compute/locations/{region}/placementScores/spot/generate?api-version=2025-06-05"
 _ANSWER = frozenset(("desiredLocations", "desiredSizes", "desiredCount", "availabilityZones"))
 
@@ -30,6 +35,8 @@ class Scores:
     """How likely one spot machine is to be had, by zone. A cell's part is its group of sizes and its regions."""
 
     config: Config
+    _in_vain: dict[Cell, tuple[datetime, str]] = field(default_factory=dict, repr=False, compare=False)
+    """The cells whose last call came to nothing: when it went out, and why."""
     provider: ClassVar[str] = NAME
     name: ClassVar[str] = "scores"
     every: ClassVar[timedelta] = timedelta(hours=1)  # the budget: see CALLS_AN_HOUR
@@ -38,7 +45,9 @@ class Scores:
 
     def cells(self, regions: Iterable[str]) -> Iterable[Cell]:
         """Four at most: the first 32 regions and five sizes, or fewer regions and more sizes."""
-        wanted = list(dict.fromkeys(region.casefold() for region in regions))
+        rank = {region: number for number, region in enumerate(score_regions())}
+        named = dict.fromkeys(region.casefold() for region in regions)
+        wanted = sorted(named, key=lambda region: (rank.get(region, len(rank)), region))
         several = [wanted[start : start + REGIONS_A_CALL] for start in range(0, len(wanted), REGIONS_A_CALL)]
         groups = -(-len(scored_sizes()) // SIZES_A_CALL)
         parts = [f"{group} {','.join(some)}" for group in range(1, groups + 1) for some in several]
@@ -49,11 +58,35 @@ class Scores:
         return Limit(f"{NAME}:scores", 1.0)
 
     def fetch(self, cell: Cell, now: datetime, memo: Mapping[str, str]) -> Iterator[Page]:  # noqa: ARG002 - no memo
-        """One answer. Any region can be asked about all of them."""
+        """One answer. Throttled, without a call, where the last one failed and the next is not allowed yet."""
+        self._wait(cell, now)
         group, _, named = cell.part.partition(" ")
         regions = named.split(",")
         first = (int(group) - 1) * SIZES_A_CALL
-        yield Arm(self.config, cell, now).post(GENERATE.format(region=regions[0]), _question(regions, first))
+        at = regions[0] if self.config.site == "cn" else ANY_REGION
+        arm = Arm(self.config, cell, now)
+        self._in_vain[cell] = (now, "no answer")
+        found = arm.post(GENERATE.format(region=at), _question(regions, first))
+        if isinstance(found, ProviderError):
+            raise self._failure(cell, now, found)
+        self._in_vain.pop(cell)
+        yield found
+
+    def _failure(self, cell: Cell, now: datetime, found: ProviderError) -> ProviderError:
+        """The failure, such that no call is made again before one is allowed."""
+        if isinstance(found, Throttled):
+            return Throttled(str(found), max(found.retry_after or LATER, LATER))
+        if isinstance(found, Unavailable):
+            self._in_vain[cell] = (now, str(found))
+        else:
+            self._in_vain.pop(cell)
+        return found
+
+    def _wait(self, cell: Cell, now: datetime) -> None:
+        asked_at, why = self._in_vain.get(cell, (None, ""))
+        if asked_at is not None and now < asked_at + LATER:
+            said = f"{why}; not asked again yet, as {CALLS_AN_HOUR} calls an hour go through"
+            raise Throttled(f"{NAME} {self.name}: {said}", asked_at + LATER - now)
 
     def parse(self, page: Page) -> Iterator[Fact | Note]:
         """A Stock of unknown level with its score for each size and zone that has one."""

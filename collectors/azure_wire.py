@@ -6,15 +6,15 @@ Their own transport would follow redirects, read a body for as long as bytes com
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from io import BytesIO
 from typing import Any
 from urllib.parse import urlsplit
 
 from collectors.azure_machine import NAME
-from collectors.base import AuthFailed, Cell, Config, Drift, Page
+from collectors.base import AuthFailed, Cell, Config, Drift, NotConfigured, Page, ProviderError, Throttled, Unavailable
 from collectors.credentials import sendable
-from collectors.http import MAX_BODY_BYTES, SHOWN_BYTES, first_bytes, streamed
+from collectors.http import MAX_BODY_BYTES, SHOWN_BYTES, first_bytes, retry_after, status_error, streamed
 
 CLIENT, TENANT, SECRET, SUBSCRIPTION = KEYS = (
     "AZURE_CLIENT_ID",
@@ -23,6 +23,9 @@ CLIENT, TENANT, SECRET, SUBSCRIPTION = KEYS = (
     "AZURE_SUBSCRIPTION_ID",
 )
 NOT_A_SUCCESS = range(300, 600)
+PAUSE = timedelta(minutes=1)
+"""After throttling that names no time: by then Resource Manager has refilled, and no poll asks again within itself."""
+LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
 _WRITTEN_BY_SENDER = frozenset(("connection", "accept-encoding", "content-length"))
 
 
@@ -51,6 +54,18 @@ def endpoint(config: Config, service: str) -> str:
     """Scheme, host and port of a service."""
     own: str = getattr(cloud_of(config), service)
     return config.endpoints.get(service, own).rstrip("/")
+
+
+def is_open(config: Config, service: str) -> bool:
+    """Whether a service is asked over plain HTTP, on this machine. NotConfigured where it is another one."""
+    try:
+        parts = urlsplit(endpoint(config, service))
+    except ValueError as error:
+        raise Unavailable(f"{NAME}: the {service} ENDPOINTS setting is not a usable address") from error
+    if parts.scheme == "http" and parts.hostname not in LOOPBACK:
+        said = "is plain HTTP to another machine, where no credentials are sent: use https"
+        raise NotConfigured(f"{NAME}: the {service} ENDPOINTS setting {said}")
+    return parts.scheme == "http"
 
 
 def rebased(base: str, link: str) -> str | None:
@@ -86,6 +101,25 @@ class Reply:
     def is_success(self) -> bool:
         """Whether the status is 2xx."""
         return self.status not in NOT_A_SUCCESS
+
+    def failure(self, where: str, now: datetime) -> ProviderError:
+        """What its status means, where its code says nothing. A refusal that is no JSON at all is a proxy's."""
+        if self.status == 429:
+            return Throttled(where, retry_after(self.headers, now) or PAUSE)
+        if self.status == 403 and not self._is_json:
+            return Unavailable(f"{where}: not Azure's words; does a proxy refuse?")
+        found = status_error(self.status, self.headers, where, now)
+        if isinstance(found, Drift):
+            found.page = replace(self.page, body=self.page.body[:SHOWN_BYTES])
+        return found
+
+    @property
+    def _is_json(self) -> bool:
+        try:
+            json.loads(self.page.body)
+        except (ValueError, RecursionError):
+            return False
+        return True
 
     def error(self) -> tuple[str, str]:
         """Code and message of an error of Resource Manager's form or of OAuth's; "" where it has none."""

@@ -195,6 +195,10 @@ class Config:
     """Whether to ask for likelihood scores, where that costs a right or a budget of its own."""
     price_source: str = "list"
     """`list` or `api`, where a provider tells its prices in two ways."""
+    beside: bool = False
+    """Whether it is an account beside the provider's first: `environ` is all that it has, and nothing that an SDK finds
+    in the process's own environment is its.
+    """
 
 
 class Provider(Protocol):

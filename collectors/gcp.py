@@ -44,7 +44,7 @@ class Gcp:
     """Google Cloud. With an API key alone: the prices of the machines that the bundled table knows."""
 
     name: ClassVar[str] = NAME
-    evidence: ClassVar[tuple[Evidence, ...]] = (Evidence.SCORED, Evidence.LISTED)
+    evidence: ClassVar[tuple[Evidence, ...]] = (Evidence.REPORTED, Evidence.SCORED, Evidence.LISTED)
 
     def __init__(self, config: Config) -> None:
         self._config = config
@@ -142,15 +142,16 @@ class Machines(_OneCell):
     fresh_for: ClassVar[timedelta] = timedelta(hours=24)
 
     def fetch(self, cell: Cell, now: datetime, memo: Mapping[str, str]) -> Iterator[Page]:  # noqa: ARG002 - no memo
-        """A page for each region. A zone that Google could not ask is missing, and never "sells nothing"."""
+        """A page for each region. A zone that Google could not ask is missing, and never "sells nothing". A region of
+        the settings that Google does not list has a page that says so.
+        """
         zones = Zones.asked(self.config, now)
         by_region = zones.by_region()
         skipped = {"machine type without accelerator": zones.skipped}
         for region in self.config.regions or by_region:
             names = by_region.get(region, [])
             listed = {zone: {name: zones.of(zone, name) for name in LISTS} for zone in names}
-            missing = zones.missing(region) if names else f"{region}: Google lists no zone of it"
-            yield page_of("machineTypes", region, {"zones": listed}, now, skipped, missing)
+            yield page_of("machineTypes", region, {"zones": listed}, now, skipped, zones.missing(region))
             skipped = {}
 
     def parse(self, page: Page) -> Iterator[Fact | Note]:
@@ -160,6 +161,8 @@ class Machines(_OneCell):
         zones = answer.raw("zones", None)
         if not isinstance(zones, dict):
             raise answer.drift("zones is missing, or no object")
+        if not zones:
+            yield Note("region_not_listed", page.place)
         for zone, value in zones.items():
             for found in _sold_in(zone, answer.inside(value, zone), page.place):
                 yield from _once(found, stated)

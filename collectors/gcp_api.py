@@ -25,7 +25,7 @@ from collectors.base import (
     Unavailable,
     calling,
 )
-from collectors.gcp_auth import PROJECT, guarded, headers_of, project_of
+from collectors.gcp_auth import PROJECT, guarded, headers_of, is_json, project_of
 from collectors.http import MAX_BODY_BYTES, SHOWN_BYTES, deadline, first_bytes, retry_after, status_error, streamed
 from collectors.reading import Record, record_of
 from collectors.sdk import extra
@@ -106,8 +106,8 @@ class Compute(_Asking):
         session.hooks["response"].append(self._remember)
         try:
             call(request={"project": self._project, **asked}, timeout=seconds, retry=None)
-        except (GoogleAPICallError, GoogleAuthError, ParseError) as error:
-            # Their own text may quote the request. Where the answer is no JSON at all, who reads it says so.
+        except (GoogleAPICallError, GoogleAuthError, ParseError, UnicodeDecodeError) as error:
+            # Their own text may quote the request. Where the answer is no JSON, or no text, who reads it says so.
             if not self._status:
                 raise Unavailable(f"{where}: {type(error).__name__}") from error
         except requests.RequestException as error:
@@ -205,6 +205,8 @@ def failure(status: int, headers: Mapping[str, str], page: Page, right: str) -> 
         return NotServed(f"{where}: Google knows no such thing; look at {PROJECT}")
     if status == 400 and message is not None:
         return Drift(f"{where}: {message:.200}", _short(page))
+    if status == 403 and not is_json(page.body):
+        return Unavailable(f"{where}: not Google's words; does a proxy refuse?")
     found = status_error(status, headers, page.name, page.at)
     return Drift(str(found), _short(page)) if isinstance(found, Drift) else found
 

@@ -18,6 +18,8 @@ SCOPES = (
     "https://www.googleapis.com/auth/cloud-billing.readonly",
 )
 LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
+PERSON = "authorized_user"
+"""What `gcloud auth application-default login` writes: Google wants a quota project with each of its calls."""
 STAND_IN = "loopback"
 """What is sent to a server on this machine that is asked over plain HTTP, in place of a token of Google's."""
 
@@ -29,6 +31,13 @@ def is_loopback(config: Config, service: str) -> bool:
     except ValueError:
         return False
     return parts.scheme == "http" and parts.hostname in LOOPBACK
+
+
+def _refuse_plain(config: Config, service: str) -> None:
+    """NotConfigured for an address over plain HTTP that is another machine's."""
+    if config.endpoints.get(service, "").casefold().startswith("http:") and not is_loopback(config, service):
+        said = "is plain HTTP to another machine, where no credentials are sent: use https"
+        raise NotConfigured(f"gcp: the {service} ENDPOINTS setting {said}")
 
 
 def may_ask(config: Config, service: str) -> bool:
@@ -53,6 +62,7 @@ def project_of(config: Config) -> str:
 def headers_of(config: Config, service: str) -> Mapping[str, str]:
     """The headers that say who we are. Asks Google for a token where an account is set and this is Google."""
     key = sendable(config.environ, KEY)
+    _refuse_plain(config, service)
     if key and (service == "billing" or is_loopback(config, service)):
         return {"X-Goog-Api-Key": key}
     if is_loopback(config, service):
@@ -88,7 +98,8 @@ def _asked_once(session: Any, timeout: timedelta) -> Any:
         calling()
         guarded(session, deadline(timeout, where), where)
         answer = transport(url=url, method=method, body=body, headers=headers, timeout=timeout.total_seconds())
-        if answer.status in (408, 429) or answer.status >= 500:
+        by_proxy = answer.status == 403 and not is_json(answer.data)
+        if answer.status in (408, 429) or answer.status >= 500 or by_proxy:
             raise Unavailable(f"{where}: HTTP {answer.status}: none could be had")
         return answer
 
@@ -122,15 +133,23 @@ def _chunks(raw: Any) -> Iterator[bytes]:
         yield chunk
 
 
+def is_json(body: bytes) -> bool:
+    """Whether it is JSON of any form: a refusal of Google's is."""
+    try:
+        json.loads(body)
+    except (ValueError, RecursionError):
+        return False
+    return True
+
+
 def _credentials(path: str) -> Any:
-    """The credentials in a file: of a service account, of a person, or of another cloud's workload."""
+    """The credentials in a file: of a service account, or of another cloud's workload."""
     with extra("gcp"):
         from google.auth import identity_pool
-        from google.oauth2 import credentials, service_account
+        from google.oauth2 import service_account
 
     makers: dict[str, Any] = {
         "service_account": service_account.Credentials.from_service_account_info,
-        "authorized_user": credentials.Credentials.from_authorized_user_info,
         "external_account": identity_pool.Credentials.from_info,
     }
     try:
@@ -138,6 +157,8 @@ def _credentials(path: str) -> Any:
         kind = told.get("type")
     except (OSError, ValueError, AttributeError) as error:
         raise AuthFailed(f"gcp: {FILE} names no file with credentials in JSON") from error
+    if kind == PERSON:
+        raise NotConfigured(f"gcp: {FILE}: a person's credentials are not read: name a service account's file")
     if kind not in makers:
         raise AuthFailed(f"gcp: {FILE}: credentials of the type {kind!r:.40} are not read; use {', '.join(makers)}")
     try:

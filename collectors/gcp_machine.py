@@ -5,7 +5,7 @@ Which N1 machines GPUs attach to, slices of a card, bundled SSDs and how a type 
 
 import csv
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cache, lru_cache
 from importlib.resources import files
@@ -27,6 +27,8 @@ PARTITION_GIB = 375
 """A local SSD partition, where the record does not say its size: Google's page on local SSDs."""
 WORKSTATION = "-vws"
 """How an accelerator's name ends that is a card with a licence for virtual workstations, at a price of its own."""
+NO_SSD = "-nolssd"
+"""How a type's name ends that is another one without its local SSD."""
 GONE = frozenset({"OBSOLETE", "DELETED"})
 TYPE_IGNORED = frozenset(
     {
@@ -53,7 +55,7 @@ class Shape:
     @property
     def model(self) -> str:
         """Google's name of the accelerator, by the table where the record names none."""
-        known = known_types().get(self.name)
+        known = known_type(self.name)
         return self.accelerator or (known.accelerator if known else "")
 
 
@@ -100,6 +102,13 @@ def known_types() -> Mapping[str, Known]:
     return MappingProxyType({name: row for name, row in _table().items() if "*" not in name})
 
 
+def known_type(name: str) -> Known | None:
+    """What the table says of a type, with GPUs attached or not; of one without local SSD what it says of the other."""
+    host = name.partition("+")[0]
+    known = known_types().get(host.removesuffix(NO_SSD))
+    return replace(known, ssd_gib=Fraction(0)) if known and host.endswith(NO_SSD) else known
+
+
 @cache
 def attachable() -> Mapping[str, tuple[Known, ...]]:
     """How N1 machines take an accelerator: for each count the most vCPUs and memory, by Google's name of it."""
@@ -138,7 +147,7 @@ def shape_of(record: Record) -> Iterator[Shape | Note]:
 
 
 def _shape(record: Record, name: str, card: Record | None) -> Iterator[Shape | Note]:
-    known = known_types().get(name)
+    known = known_type(name)
     stated = card.size_or_none("guestAcceleratorCount") if card else 0
     count = known.gpu_count if known and known.gpu_count else None if stated is None else Fraction(stated)
     disks = _disks_gib(record)
@@ -210,7 +219,7 @@ def _with(host: Shape, accelerator: str, way: Known) -> Shape:
 def purchases_of(name: str) -> frozenset[Purchase]:
     """How a type is sold, priced or not. Spot is left to its price, except for what is not sold on demand.
 
-    A size that the table does not hold is sold like the others of its family, and on demand where it has none.
+    A type that the table does not hold is sold on demand where all others of its series are, or where it has none.
     """
     if is_sold_on_demand(name):
         return frozenset({Purchase.ON_DEMAND})
@@ -220,10 +229,9 @@ def purchases_of(name: str) -> frozenset[Purchase]:
 @lru_cache(maxsize=4096)  # the same few hundred names in every region
 def is_sold_on_demand(name: str) -> bool:
     """Whether it is not one of those that are sold as spot, in calendar mode or by reservation alone."""
-    if known := known_types().get(name.partition("+")[0]):
+    if known := known_type(name):
         return known.on_demand
-    siblings = [row.on_demand for other, row in known_types().items() if family(other) == family(name)]
-    return not siblings or any(siblings)
+    return all(row.on_demand for other, row in known_types().items() if series(other) == series(name))
 
 
 def family(name: str) -> str:
@@ -231,10 +239,15 @@ def family(name: str) -> str:
     return "-".join(name.partition("+")[0].split("-")[:2])
 
 
+def series(name: str) -> str:
+    """`a3` of `a3-highgpu-8g`."""
+    return name.partition("-")[0]
+
+
 def machine_of(shape: Shape, region: str) -> Iterator[Machine | Note]:
     """The machine, then a note on an accelerator or a count that is not known."""
     gpu = resolve_offer(shape.model, provider=NAME)
-    known = known_types().get(shape.name.partition("+")[0])
+    known = known_type(shape.name)
     nominal = accelerators()[gpu].vram_mib if gpu else None
     yield Machine(
         region=region,

@@ -4,6 +4,7 @@ The SKUs are those of Compute Engine in the Cloud Billing catalogue. The machine
 only an API key is set, those of `catalog/families/gcp.csv`.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -25,6 +26,7 @@ from collectors.gcp_machine import (
     bundled,
     card_of,
     is_sold_on_demand,
+    known_types,
     machine_of,
     shape_of,
     sorted_out,
@@ -36,6 +38,8 @@ from collectors.gcp_skus import (
     Key,
     Part,
     Sku,
+    core_families,
+    is_of_others,
     is_relevant,
     one_for_each,
     parts_of,
@@ -83,7 +87,7 @@ class Prices:
         """A page for each region: its machines, and the SKUs that may price a part of one."""
         billing, asks = Billing(self.config, now), may_ask(self.config, COMPUTE)
         zones = Zones.asked(self.config, now) if asks else None
-        skus, skipped = _skus(billing)
+        skus, skipped = _skus(billing, core_families(zones.names() if zones else known_types()))
         by_region: dict[str, list[JsonValue]] = {}
         for sku in skus:
             for region in _regions(sku):
@@ -117,21 +121,23 @@ class Prices:
         yield from _composed(page.place, [*agreed, *attached(agreed, cards)], skus, listed=listed)
 
 
-def _skus(billing: Billing) -> tuple[list[dict[str, JsonValue]], dict[str, int]]:
-    """The SKUs that may price a part of a machine, and how many others there are."""
+def _skus(billing: Billing, families: frozenset[str]) -> tuple[list[dict[str, JsonValue]], dict[str, int]]:
+    """The SKUs that may price a part of a machine, and how many others there are. `families`: whose cores may."""
     kept: list[dict[str, JsonValue]] = []
-    others = 0
+    skipped = Counter[str]()
     for answer in billing.skus(COMPUTE_ENGINE):
         for sku in answer.items("skus"):
             if not isinstance(sku, dict):
                 raise answer.drift("a SKU is no object")
-            if is_relevant(sku.get("description")):
-                kept.append(sku)
+            if not is_relevant(sku.get("description")):
+                skipped["sku of no machine"] += 1
+            elif is_of_others(str(sku["description"]), families):
+                skipped["sku of a family without accelerator"] += 1
             else:
-                others += 1
+                kept.append(sku)
     if not kept:
         raise Drift("gcp: the catalogue holds no SKU of any machine, which no whole answer does")
-    return kept, {"sku of no machine": others}
+    return kept, dict(skipped)
 
 
 def _regions(sku: Mapping[str, JsonValue]) -> list[str]:

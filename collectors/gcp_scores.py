@@ -1,7 +1,8 @@
 """Google's advice: how likely a spot machine is to be had now, and when capacity may be booked (DWS calendar mode).
 
-Neither is stock. Asked only where the settings say so, for a few machine types: an answer is about this project, one
-machine and this moment. Shapes: google-cloud-compute 1.57.0, `AdviceClient`.
+Neither is stock, but for a zone in which nothing can be booked: that is out, of this purchase. Asked only where the
+settings say so, for a few machine types: an answer is about this project, one machine and this moment. Shapes:
+google-cloud-compute 1.57.0, `AdviceClient`.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -35,6 +36,8 @@ POOLS = {
 WINDOW = timedelta(days=7)
 AHEAD = timedelta(days=28)
 """How long a booking is asked for, and how far ahead it may begin."""
+NO_WINDOW = frozenset({"NO_CAPACITY", "CONDITIONS_NOT_MET"})
+"""Of a zone that sells the machine so, and in which no such booking can be made: Google says that it is out."""
 NOT_SUPPORTED = "NOT_SUPPORTED"
 """Of a zone that does not sell the machine so: no offer, and not one without a window."""
 SPEC = "spec"
@@ -71,7 +74,7 @@ class Scores:
         yield Page(f"{METHODS[kind]} {cell.place} {machine}", answer.body, now, cell.place, cell.part)
 
     def parse(self, page: Page) -> Iterator[Fact | Note]:
-        """A Stock of unknown level for each zone that the advice names."""
+        """A Stock for each zone that the advice names: out where nothing can be booked, else of unknown level."""
         kind, machine = page.part.split(" ")
         answer = record_of(page)
         for record in answer.records("recommendations"):
@@ -166,13 +169,14 @@ def _windows(advice: Record, machine: str, region: str) -> Iterator[Stock | Note
 
 
 def _window(region: str, place: str, machine: str, said: str) -> Stock:
-    """A dated window is no stock now: shown, level unknown."""
+    """A dated window is no stock now: shown, level unknown. That there is none is told of this purchase alone."""
+    is_out = said in NO_WINDOW
     return Stock(
         region=region,
         zone=short(place),
         instance_type=machine,
         purchases=frozenset({Purchase.CAPACITY_BLOCK}),
-        level=Level.UNKNOWN,
-        evidence=Evidence.LISTED,
+        level=Level.OUT if is_out else Level.UNKNOWN,
+        evidence=Evidence.REPORTED if is_out else Evidence.LISTED,
         detail=f"calendar mode, 7 days: {said}",
     )

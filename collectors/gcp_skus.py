@@ -15,7 +15,7 @@ from catalog.facts import Note
 from catalog.money import HOURS_PER_MONTH
 from catalog.units import MIB_PER_GIB
 from catalog.words import Purchase
-from collectors.gcp_machine import Shape, family
+from collectors.gcp_machine import Shape, family, series
 from collectors.reading import Record
 
 CURRENCY = "USD"
@@ -33,6 +33,8 @@ UNITS = {CORE: "h", RAM: "GiBy.h", GPU: "h", SSD: "GiBy.mo", SLICE: "h"}
 _RELEVANT = re.compile(
     r"Instance (Core|Ram)\b|GPU|\bRTX\b|Local Storage|Local SSD|^Commitment v1: .*\b(Cpu|Ram)\b", re.IGNORECASE
 )
+_CORES = re.compile(r"(?:(.*) )?Instance (?:Core|Ram)\b|Commitment v1: (?:(.*) )?(?:Cpu|Ram)\b", re.IGNORECASE)
+"""Cores and memory, after the words that name whose they are."""
 _OTHER = re.compile(
     r"Sole.?Tenancy|Reserved|Premium|Custom|suspended|Upgrade|Virtual Workstation|Extended|Confidential|preserved"
     r"|DWS Defined|DWS Flex|Windows|Licens",
@@ -78,6 +80,21 @@ Key = tuple[Purchase, str, str]
 def is_relevant(description: object) -> bool:
     """Whether a description may price a part of a machine: a byte test, which lets far too much through."""
     return isinstance(description, str) and _RELEVANT.search(description) is not None
+
+
+def core_families(names: Iterable[str]) -> frozenset[str]:
+    """Whose cores and memory machines of these names may have."""
+    of_series = {series(name) for name in names}
+    return frozenset(of_series | {own for other, own in _OWN_SKUS.items() if series(other) in of_series})
+
+
+def is_of_others(description: str, families: frozenset[str]) -> bool:
+    """Whether it prices cores or memory, and none of these families': most SKUs of Compute Engine do."""
+    found = _CORES.match(description)
+    if found is None:
+        return False
+    words = (found[1] or found[2] or "n1").casefold().split()
+    return families.isdisjoint(_SAME_FAMILY.get(word, word) for word in words)
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,7 +251,7 @@ def parts_of(shape: Shape, purchase: Purchase) -> list[Part]:
 def _family(shape: Shape) -> str:
     """Whose cores and memory it has; "" where its series has several and this one is not known."""
     of_shape = family(shape.name)
-    series = of_shape.partition("-")[0]
-    if any(other.startswith(f"{series}-") for other in _OWN_SKUS):
+    of_series = series(shape.name)
+    if any(series(other) == of_series for other in _OWN_SKUS):
         return _OWN_SKUS.get(of_shape, "")
-    return series
+    return of_series

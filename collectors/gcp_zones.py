@@ -72,6 +72,11 @@ class Zones:
         """The zones of a region that could not be told, with Google's word; "" where none is missing."""
         return ", ".join(f"{zone}: {said}" for zone, said in sorted(self.faults.items()) if region_of(zone) == region)
 
+    def names(self) -> set[str]:
+        """The names of all machine types that were kept."""
+        records = (one for zone in self.lists for one in self.of(zone, "machineTypes"))
+        return {str(one["name"]) for one in records if isinstance(one, dict) and "name" in one}
+
     def of(self, zone: str, listed: str) -> list[JsonValue]:
         """A zone's list."""
         return self.lists.get(zone, {}).get(listed, [])

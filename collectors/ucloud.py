@@ -19,11 +19,10 @@ from collectors.credentials import stated
 from collectors.reading import JsonValue, Record, record_of
 from collectors.ucloud_api import ENVELOPE, KEYS, NAME, PROJECT, answered, call, credentials
 from collectors.ucloud_machine import COMPSHARE, UNNAMED, Model, Size, machine, model_of, size_of
-from collectors.ucloud_prices import ACTION as PRICE_ACTION
-from collectors.ucloud_prices import order, read_price
+from collectors.ucloud_prices import pages, read_prices
 
 REGIONS_ACTION, PROJECTS_ACTION, TYPES_ACTION = "GetRegion", "GetProjectList", "DescribeAvailableInstanceTypes"
-CALLS_PER_SECOND = 2.0  # UCloud publishes no limit
+CALLS_PER_SECOND = 2.0  # of all that the account asks: UCloud publishes no limit, nor what it counts together
 PURCHASES = {
     "uhost": frozenset((Purchase.ON_DEMAND, Purchase.MONTH)),
     "spot": frozenset((Purchase.SPOT,)),
@@ -118,10 +117,10 @@ class StockFeed(_Feed):
 
 @dataclass(frozen=True, slots=True)
 class Prices(_Feed):
-    """Prices of one machine at a time: one answer has all charge types."""
+    """Prices of one machine at a time: one answer has all charge types but spot, which is asked for by name."""
 
     name: ClassVar[str] = "prices"
-    every: ClassVar[timedelta] = timedelta(hours=6)  # some hundred sizes, at a call each
+    every: ClassVar[timedelta] = timedelta(hours=6)  # some hundred sizes, at two calls each
     fresh_for: ClassVar[timedelta] = timedelta(hours=18)
 
     def cells(self, regions: Iterable[str]) -> Iterable[Cell]:  # noqa: ARG002 - the contract's argument
@@ -135,28 +134,20 @@ class Prices(_Feed):
             if not wanted or region in wanted:
                 yield from (Cell(NAME, self.name, region, one) for one in names if _can_be_asked_of(one))
 
-    def limit(self, cell: Cell) -> Limit:  # noqa: ARG002 - the contract's argument
-        """One of its own: many calls, that nobody waits for."""
-        return Limit(f"{NAME}:{self.name}", CALLS_PER_SECOND)
-
     def fetch(self, cell: Cell, now: datetime, memo: Mapping[str, str]) -> Iterator[Page]:  # noqa: ARG002 - no memo
-        """One call; for a card of CompShare one for each zone that names it, and each charge type."""
+        """Two calls, the second for spot; for a card of CompShare one for each zone that names it, and charge type."""
         size = size_of(cell.part)
         if size is None:
             yield from compshare.prices(self.config, cell, now)
         else:
-            body = call(self.config, PRICE_ACTION, order(size, cell.place), cell, now)
-            yield Page(f"{PRICE_ACTION} {cell.place} {cell.part}", body, now, cell.place, cell.part)
+            yield from pages(self.config, size, cell, now)
 
     def parse(self, page: Page) -> Iterator[_Item]:
         """A Price for each charge type that has one."""
         if page.part.startswith(COMPSHARE):
             yield from compshare.read_prices(page)
-            return
-        answer = answered(record_of(page))
-        for row in answer.filled("PriceSet"):
-            yield from read_price(row, page)
-        yield from answer.leftovers(ENVELOPE)
+        else:
+            yield from read_prices(page)
 
 
 class UCloud:

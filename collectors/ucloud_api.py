@@ -4,7 +4,7 @@ Sources of the codes, 2026-11-30: UCloud's pages on its API's public response (d
 UHost's error codes (docs.ucloud.cn/api/uhost-api/error_code).
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
@@ -27,7 +27,11 @@ _THROTTLED = (153,)
 _UNAVAILABLE = (110, 130, 150)  # no answer in 60 s; gateway or authentication out of order; out of service
 _TRY_LATER = (8025, 8031, 8041, 8090, 8826, 8828, 8829, 8857, 8916)
 """UHost's: information or a price could not be had, "try again later"."""
+_COMMON = 2000
+"""The codes up to here are those of all of UCloud; above it each product has its own."""
 _REFUSED = (170, 171, 172, 174, 294, 295)  # signature, user, token, address of the caller, security lock
+PARAMETER = 230
+"""A parameter that cannot have its value."""
 _PROJECT, _ZONE, _RIGHT = 292, 293, 299
 
 
@@ -49,8 +53,23 @@ def failure(
     return NotServed(said) if code == _ZONE else Drift(said, page)
 
 
-def call(config: Config, action: str, params: Mapping[str, object], cell: Cell, now: datetime) -> bytes:
-    """The body of an answer whose return code is 0. One attempt, within `config.timeout` in all."""
+def is_of_order(code: int) -> bool:
+    """Whether a code is about what was asked for, as UHost's own codes are but those that ask to try again."""
+    return code > _COMMON and code not in _TRY_LATER
+
+
+def call(
+    config: Config,
+    action: str,
+    params: Mapping[str, object],
+    cell: Cell,
+    now: datetime,
+    passing: Callable[[int], bool] = lambda _code: False,
+) -> bytes:
+    """The body of an answer whose return code is 0, or `passing`: the reader knows better what that means.
+
+    One attempt, within `config.timeout` in all.
+    """
     with extra(NAME):
         from ucloud.core.client import Client
         from ucloud.core.exc import RetCodeException
@@ -71,6 +90,8 @@ def call(config: Config, action: str, params: Mapping[str, object], cell: Cell, 
     try:
         client.invoke(action, dict(params))
     except RetCodeException as error:
+        if passing(error.code):
+            return transport.page.body
         message = str(error.message or "without a message")
         for secret in filter(None, (public, private)):
             message = message.replace(secret, "***")
@@ -137,10 +158,17 @@ def _code(answer: Record) -> int:
     return int(code)
 
 
+def refusal(answer: Record, passing: Callable[[int], bool]) -> int:
+    """The return code of an answer that was refused so, and passed on; 0 for a good one. Drift for another refusal."""
+    code = _code(answer)
+    if code and not passing(code):
+        raise answer.drift(f"RetCode {code} in an answer that was taken for a good one")
+    return code
+
+
 def answered(answer: Record) -> Record:
     """The answer, for reading. An error beside a list is still an error, and the list no answer."""
-    if code := _code(answer):
-        raise answer.drift(f"RetCode {code} in an answer that was taken for a good one")
+    refusal(answer, lambda _code: False)
     return answer
 
 

@@ -13,7 +13,7 @@ from catalog.facts import Fact, Note, Price, Stock, Zone
 from catalog.words import Evidence, Level, Purchase
 from collectors.base import Cell, Config, NotServed, Page
 from collectors.reading import MOST_SIZE, JsonValue, Record, record_of, shown, spelt
-from collectors.ucloud_api import ENVELOPE, answered, call
+from collectors.ucloud_api import ENVELOPE, answered, call, is_of_order, refusal
 from collectors.ucloud_machine import COMPSHARE, compshare_machine, model_of
 from collectors.ucloud_prices import CURRENCY, charged
 
@@ -55,7 +55,7 @@ def prices(config: Config, cell: Cell, now: datetime) -> Iterator[Page]:
     for zone in _zones_with(card, inventory(config, cell, now)):
         for charge in CHARGES:
             asked = {"Region": cell.place, "Zone": zone, "GpuType": card, "Gpu": "1", "ChargeType": charge}
-            body = call(config, PRICE_ACTION, asked, cell, now)
+            body = call(config, PRICE_ACTION, asked, cell, now, is_of_order)
             yield Page(f"{PRICE_ACTION} {charge} {zone}", body, now, cell.place, cell.part)
 
 
@@ -170,9 +170,14 @@ def _object(holder: Record, name: str) -> dict[str, JsonValue]:
 
 
 def read_prices(page: Page) -> Iterator[Fact | Note]:
-    """The price of one card in the zone that the page names last: the card's own part, without disk and image."""
-    answer = answered(record_of(page))
+    """The price of one card in the zone that the page names last: the card's own part, without disk and image; a note
+    where it is refused.
+    """
+    answer = record_of(page)
     zone = page.name.rpartition(" ")[2]
+    if code := refusal(answer, is_of_order):
+        yield Note("not_priced", f"{page.part} in {zone}: RetCode {code}")
+        return
     listed = {
         row.text_or_none("ChargeType"): row.number_or_none("Instance")
         for row in (answer.records("ListPriceDetail") if answer.has("ListPriceDetail") else ())

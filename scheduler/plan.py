@@ -79,11 +79,12 @@ def names_more(engine: Engine, one: Configured, feed: str) -> bool:
     """Whether what this feed just said may name something to poll that is not planned: a region, or a machine."""
     if feed == "places":
         return True
-    asked = by_machine(one)
-    if not asked or feed in asked:
+    asked = [found for found in one.provider.feeds() if isinstance(found, ByMachine)]
+    if not asked or feed in by_machine(one):
         return False
-    regions = _regions(engine, one)
-    return any(planning.has_unplanned_machine(engine, one.name, name, regions) for name in asked)
+    known = machines(engine, one)
+    wanted = {(cell.feed, cell.place, cell.part) for of_machine in asked for cell in of_machine.cells_of(known)}
+    return not wanted <= planning.planned_cells(engine, one.name)
 
 
 def by_machine(one: Configured) -> set[str]:

@@ -47,7 +47,7 @@ def standing(offer: Offer, spec: Spec, context: Context) -> Standing:
     if offer.confirmed(now, spec.max_age):
         return Standing.CONFIRMED
     stock = offer.stock_at(now)
-    if stock.restricted:
+    if stock.restricted_at(now, spec.max_age):
         return Standing.RESTRICTED
     if stock.level is Level.OUT and not stock.stale(now, spec.max_age):
         return Standing.OUT

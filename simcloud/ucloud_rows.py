@@ -101,9 +101,11 @@ def hour_price(rows: Iterable[Row], cards: int, vcpus: int, memory_gb: int) -> D
 
 
 def price_set(hour: Decimal, spot_percent: int | None, charge: str, *, detailed: bool) -> list[dict[str, Any]]:
-    """Return the PriceSet of one machine with its boot disk: of all charge types, or of the one that is named."""
+    """Return the PriceSet of one machine with its boot disk: of the one charge type that is named; where none is, of
+    all but spot, as UCloud's page has it.
+    """
     totals = {name: hour * hours for name, hours in _TERM_HOURS.items()}
-    if spot_percent is not None:
+    if spot_percent is not None and charge == "Spot":
         totals["Spot"] = hour * spot_percent / 100
     return [
         _price(name, total, _DISK_HOUR * _TERM_HOURS.get(name, 1), detailed=detailed)

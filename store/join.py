@@ -11,6 +11,7 @@
   until the region's own list of that purchase was read, and only if the live machine is listed for that purchase or
   for none in particular. What it says of stock, and of zones beside those that are named live, is used only of a
   machine that nothing live names: "sold there" is the stronger evidence.
+- Where the whole stock of a purchase is reported and does not name a machine, a snapshot does not put it on offer.
 - A window that has begun is not there to be booked: neither its price nor the stock that the same cell states with it.
 """
 
@@ -62,6 +63,8 @@ class Shelf:
     stocks: Mapping[str, Sequence[Stated[StockNow]]]
     launches: Mapping[tuple[str, str, Purchase], StockNow]
     """(zone key, machine, purchase) -> what a launch taught."""
+    stock_lists: Collection[Purchase] = frozenset()
+    """The purchases whose whole stock the provider reports, and has reported of the region."""
     machines_at: datetime | None = None
     """Since when the region's whole `machines` list stands; None where none was read."""
 
@@ -187,13 +190,18 @@ def _rank(feed: str) -> int:
 def _named(
     shelf: Shelf, zones: _Zones, name: str, living: Sequence[Stated[Machine]], replaced: set[Purchase]
 ) -> _Named:
-    machine = _merged(living)
+    unsold = _unsold(shelf, name)
+    machine = _merged([_without_purchases(one, unsold) for one in living])
     stated = shelf.prices.get(name, ())
     own = replaced | {one.purchase for one in stated if one.feed != SNAPSHOT_FEED}
     sold = machine.purchases if any(_says_purchases(one) for one in living) else frozenset(Purchase)
-    prices = [one for one in stated if one.feed != SNAPSHOT_FEED or one.purchase in sold - own]
+    prices = [one for one in stated if one.feed != SNAPSHOT_FEED or one.purchase in sold - own - unsold]
     listed_live = any(one.feed != SNAPSHOT_FEED for one in living)
-    stocks = [one for one in shelf.stocks.get(name, ()) if one.feed != SNAPSHOT_FEED or not listed_live]
+    stocks = [
+        one
+        for one in shelf.stocks.get(name, ())
+        if one.feed != SNAPSHOT_FEED or not (listed_live or one.purchase in unsold)
+    ]
     of_zones: list[Stated[None] | Stated[PriceNow] | Stated[StockNow]] = [
         *shelf.offered.get(name, ()),
         *prices,
@@ -211,6 +219,21 @@ def _named(
         prices=_best(prices, zones),
         stocks=_best(stocks, zones),
     )
+
+
+def _unsold(shelf: Shelf, name: str) -> frozenset[Purchase]:
+    """The purchases whose whole stock was reported without this machine."""
+    reported = {
+        one.purchase for one in shelf.stocks.get(name, ()) if one.feed == "stock" and one.value.evidence.is_stock
+    }
+    return frozenset(shelf.stock_lists) - reported
+
+
+def _without_purchases(one: Stated[Machine], unsold: frozenset[Purchase]) -> Stated[Machine]:
+    """A snapshot's statement without the purchases that are not for sale."""
+    if one.feed != SNAPSHOT_FEED or not one.value.purchases & unsold:
+        return one
+    return replace(one, value=replace(one.value, purchases=one.value.purchases - unsold))
 
 
 def _says_purchases(listed: Stated[Machine]) -> bool:

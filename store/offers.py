@@ -88,10 +88,14 @@ def _shelf(connection: Connection, provider: str, region: str) -> join.Shelf:
     cells = {key: row for key, row in found.items() if site is None or _site_of(row) in (None, site)}
     sites = {stated for row in cells.values() if row["place"] == region and (stated := _site_of(row))}
     rows = {table.name: _rows(connection, table, cells, region) for table in FACTS}
-    read = _lists_read(cells, rows, region)
+    about = _about(cells, rows, region)
+    read = {feed: at for feed, of_feed in about.items() if (at := _all_seen(of_feed)) is not None}
     return join.Shelf(
         place=place_of(provider, region, site or min(sites, default=None), rows[REGIONS.name]),
         listed="machines" in read or ("stock" in read and _names_machines(connection, cells, "stock")),
+        stock_lists=_stock_lists(connection, cells, about.get("stock", ()))
+        if _in_snapshot(cells, rows)
+        else frozenset(),
         machines_at=read.get("machines"),
         zone_ids={row["zone"]: row["zone_id"] for row in rows[ZONES.name] if row["zone_id"]},
         machines=_grouped(rows[MACHINES.name], cells, lambda row, _seen, _fresh: machine_of(row)),
@@ -102,14 +106,14 @@ def _shelf(connection: Connection, provider: str, region: str) -> join.Shelf:
     )
 
 
-def _lists_read(
+def _about(
     cells: Mapping[int, RowMapping], rows: Mapping[str, list[StoredRow]], region: str
-) -> dict[str, datetime]:
-    """Each feed that says which machines there are and has said so of the whole region -> when at the latest.
+) -> Mapping[str, list[RowMapping]]:
+    """Each feed that says which machines there are -> its cells about the region.
 
-    Its cells about the region are those at that place, those at no place (the whole provider), and those that state
-    anything of it. All that are polled must have answered; one that is not served here has nothing to say. The list
-    stands since the oldest of their answers.
+    Those are the ones at that place, those at no place (the whole provider), and those that state anything of it. All
+    that are polled must have answered before it was said of the whole region; one that is not served here has nothing
+    to say. The list stands since the oldest of their answers.
     """
     stating = {row["cell_id"] for table in rows.values() for row in table}
     about = defaultdict(list)
@@ -117,8 +121,30 @@ def _lists_read(
         here = cell["place"] in (region, "") or cell["id"] in stating
         if here and cell["feed"] in join.AUTHORITY and cell["status"] != "off":
             about[cell["feed"]].append(cell)
-    seen = {feed: _all_seen(of_feed) for feed, of_feed in about.items()}
-    return {feed: at for feed, at in seen.items() if at is not None}
+    return about
+
+
+def _in_snapshot(cells: Mapping[int, RowMapping], rows: Mapping[str, list[StoredRow]]) -> bool:
+    """Whether a snapshot states any machine of the region."""
+    return any(cells[row["cell_id"]]["feed"] == join.SNAPSHOT_FEED for row in rows[MACHINES.name])
+
+
+def _stock_lists(
+    connection: Connection, cells: Mapping[int, RowMapping], about: Sequence[RowMapping]
+) -> frozenset[Purchase]:
+    """The purchases whose whole stock was reported of the region: by every cell `about` it that has to do with them.
+
+    Which those are, the provider's answers of all regions show: the part that states spot has nothing to say of what is
+    on demand, and an answer that names no machine is one about the same purchases as its like elsewhere.
+    """
+    stock = {key: cell["part"] for key, cell in cells.items() if cell["feed"] == "stock"}
+    reported = STOCKS.c.evidence.in_([evidence.value for evidence in Evidence if evidence.is_stock])
+    stated = select(STOCKS.c.cell_id, STOCKS.c.purchase).where(STOCKS.c.cell_id.in_(list(stock)), reported).distinct()
+    parts: dict[str, set[str]] = defaultdict(set)
+    for row in connection.execute(stated):
+        parts[row.purchase].add(stock[row.cell_id])
+    seen = {purchase: _all_seen(cell for cell in about if cell["part"] in those) for purchase, those in parts.items()}
+    return frozenset(_PURCHASES[purchase] for purchase, at in seen.items() if at is not None)
 
 
 def _all_seen(cells: Iterable[RowMapping]) -> datetime | None:
@@ -146,7 +172,7 @@ def _rows(connection: Connection, table: Table, cells: Mapping[int, RowMapping],
 
 
 def _site_of(cell: RowMapping) -> str | None:
-    """The site whose prices an imported cell states; of any other cell it is the provider's own."""
+    """The site whose prices a cell of a snapshot states; of any other cell it is the provider's own."""
     return json.loads(cell["memo"]).get("site") if cell["feed"] == join.SNAPSHOT_FEED else None
 
 

@@ -15,7 +15,6 @@ from sqlalchemy import (
     bindparam,
     case,
     delete,
-    exists,
     insert,
     literal,
     or_,
@@ -288,24 +287,11 @@ def known_machines(engine: Engine, provider: str, regions: Collection[str]) -> d
     return known
 
 
-def has_unplanned_machine(engine: Engine, provider: str, feed: str, regions: Collection[str]) -> bool:
-    """Whether one of the `known_machines` has no cell of this feed, which asks of one at a time."""
-    asked = CELLS.alias()
-    planned = exists().where(
-        asked.c.provider == provider,
-        asked.c.feed == feed,
-        asked.c.place == STOCKS.c.region,
-        asked.c.part == STOCKS.c.instance_type,
-        asked.c.planned,
-    )
-    query = (
-        select(STOCKS.c.region)
-        .join(CELLS, CELLS.c.id == STOCKS.c.cell_id)
-        .where(_states_stock(provider, regions), ~planned)
-        .limit(1)
-    )
+def planned_cells(engine: Engine, provider: str) -> set[CellKey]:
+    """The cells of a provider that are polled."""
+    query = select(CELLS.c.feed, CELLS.c.place, CELLS.c.part).where(CELLS.c.provider == provider, CELLS.c.planned)
     with reading(engine) as connection:
-        return connection.execute(query).first() is not None
+        return {(row.feed, row.place, row.part) for row in connection.execute(query)}
 
 
 def _states_stock(provider: str, regions: Collection[str]) -> ColumnElement[bool]:

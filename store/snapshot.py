@@ -114,7 +114,7 @@ def _load_region(connection: Connection, known: int | None, rows: list[SnapshotR
     cell = connection.execute(select(CELLS).where(CELLS.c.id == cell_id)).mappings().one()
     stated = sort_facts(fact for row in rows for fact in _facts(row))
     write_facts(connection, cell, stated, whole=True, now=as_of)
-    fill_cell(connection, cell_id, as_of, len(stated.rows[PRICES.table]))
+    fill_cell(connection, cell_id, as_of, len(stated.rows[PRICES.table]), rows[0].site)
 
 
 def _cell(provider: str, region: str) -> dict[str, object]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Literal
 
-from sqlalchemy import Engine, RowMapping, func, select
+from sqlalchemy import Engine, RowMapping, and_, func, or_, select
 
 from catalog.offers import SKEW
 from catalog.words import Evidence
@@ -19,6 +19,8 @@ from store.tables import CELLS, NOTES, PROVIDERS, SYNCS
 
 FeedState = Literal["ok", "stale", "failing", "off"]
 _OF_OFFERS = ("machines", "prices", "spot", "stock")
+_OF_MACHINES = ("prices", "spot")
+"""Feeds of which a place may have a cell for each machine."""
 _OF_PLACES = "places"
 _NO_REGION = "no region is known yet: `places` has not answered"
 _NOTHING_TO_ASK = "none of the regions that are known has anything to ask it for"
@@ -256,12 +258,18 @@ def notes(engine: Engine, limit: int) -> list[NoteSeen]:
 def unread(engine: Engine) -> frozenset[tuple[str, str]]:
     """(provider, place) of each planned source of offers that never gave a whole answer; "" is all of the provider.
 
-    While a provider's places were not read, none of its regions is polled.
+    While a provider's places were not read, none of its regions is polled. Of prices a place was read once one of its
+    cells was: there is one for each machine, and a machine that is never answered for hides none of the others.
     """
-    cells = select(CELLS.c.provider, CELLS.c.feed, CELLS.c.place).distinct()
-    waiting = cells.where(CELLS.c.planned, CELLS.c.status != "off", CELLS.c.seen_at.is_(None))
+    of_place = select(CELLS.c.provider, CELLS.c.feed, CELLS.c.place).group_by(
+        CELLS.c.provider, CELLS.c.feed, CELLS.c.place
+    )
+    seen, of_feed = func.count(CELLS.c.seen_at), CELLS.c.feed.in_((*_OF_OFFERS, _OF_PLACES))
+    waiting = of_place.where(CELLS.c.planned, CELLS.c.status != "off", of_feed).having(
+        or_(seen == 0, and_(seen < func.count(), CELLS.c.feed.not_in(_OF_MACHINES)))
+    )
     with reading(engine) as connection:
-        rows = connection.execute(waiting.where(CELLS.c.feed.in_((*_OF_OFFERS, _OF_PLACES)))).all()
+        rows = connection.execute(waiting).all()
     return frozenset((row.provider, "" if row.feed == _OF_PLACES else row.place) for row in rows)
 
 

@@ -32,6 +32,19 @@ def test_an_account_takes_its_own_credentials_and_no_others(tmp_path: Path) -> N
     assert (first.site, second.site) == ("cn", "intl")
 
 
+def test_an_account_of_aws_says_that_it_is_beside_the_first_and_needs_its_partition_told(tmp_path: Path) -> None:
+    process = {"AWS_ACCESS_KEY_ID": "first", "AWS_SECRET_ACCESS_KEY": "first", "AWS_REGION": "us-east-1"}
+    own = "GPUFARE_PROVIDERS__AWS_CN__"
+    keys = {f"{own}CREDENTIALS__AWS_ACCESS_KEY_ID": "second", f"{own}CREDENTIALS__AWS_SECRET_ACCESS_KEY": SECRET}
+    config = of(tmp_path, **process, **keys).config_of("aws_cn", process)
+    assert (config.beside, of(tmp_path).config_of("aws", process).beside) == (True, False)
+    off = provider("aws_cn", config).off()
+    assert set(off) == {"prices", "places", "machines", "spot", "stock", "scores"}
+    assert all(f"{own}REGIONS" in why and "AWS_REGION" in why for why in off.values())
+    told = of(tmp_path, **process, **keys, **{f"{own}REGIONS": "cn-north-1"}).config_of("aws_cn", process)
+    assert provider("aws_cn", told).off() == {}
+
+
 def test_an_account_without_credentials_is_off_and_says_what_to_set(tmp_path: Path) -> None:
     found = of(tmp_path, **FIRST, **{f"{OWN}REGIONS": "ap-singapore"})
     off = provider("tencent_intl", found.config_of("tencent_intl", FIRST)).off()

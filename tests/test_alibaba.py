@@ -178,15 +178,45 @@ def test_each_way_to_buy_has_its_own_stock() -> None:
         {"RequestId": "r", "AvailableZones": None},
         {"RequestId": "r", "AvailableZones": {}},
         {"RequestId": "r", "AvailableZones": {"AvailableZone": None}},
-        {"AvailableZones": {"AvailableZone": [{"ZoneId": ZONE, "RegionId": REGION, "Status": "SoldOut"}]}},
-        {"AvailableZones": {"AvailableZone": [{"ZoneId": ZONE, "AvailableResources": {"AvailableResource": None}}]}},
     ],
-    ids=["empty success", "null", "no list", "null list", "zone without machines", "null machines"],
+    ids=["empty success", "null", "no list", "null list"],
 )
 def test_a_missing_list_is_drift_never_sold_out(answer: Json) -> None:
     """cn-wuhan-lr answered an empty success from another region's endpoint."""
     with pytest.raises(Drift, match="missing"):
         read("stock", answer)
+
+
+def of_machines(said: Json) -> Json:
+    """A zone's list of resources, with this said of its machines."""
+    return {"AvailableResources": {"AvailableResource": [{"Type": "InstanceType", **said}]}}
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        {},
+        {"AvailableResources": None},
+        {"AvailableResources": {}},
+        {"AvailableResources": {"AvailableResource": None}},
+        {"AvailableResources": {"AvailableResource": []}},
+        of_machines({}),
+        of_machines({"SupportedResources": None}),
+        of_machines({"SupportedResources": {}}),
+        of_machines({"SupportedResources": {"SupportedResource": None}}),
+        of_machines({"SupportedResources": {"SupportedResource": []}}),
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("status", ["Available", "SoldOut"])
+def test_a_zone_without_its_machines_is_noted_and_takes_no_other_zone_along(said: Json, status: str) -> None:
+    """Nothing is known of it, be the zone sold out: what it sells is not said."""
+    bare: Json = {"ZoneId": "cn-test-1b", "RegionId": REGION, "Status": status}
+    bare |= said
+    for zones in ([zone(row()), bare], [bare, zone(row())]):
+        items = stock(*zones)
+        assert {(one.zone, one.instance_type): one.level for one in of(Stock, items)} == {(ZONE, TYPE): IN_STOCK}
+        assert of(Note, items) == [Note("zone_without_machines", "cn-test-1b", record=True)]
 
 
 def test_an_empty_list_is_an_answer_and_silence_is_unknown() -> None:

@@ -69,7 +69,8 @@ def offering(fee: str, start: int, *, zone: str = "us-east-1f", **changes: Any) 
 def answered(*offered: Mapping[str, Any]) -> dict[str, Any]:
     zones = ("us-east-1a", "us-east-1f")
     sold = [{"InstanceType": "p5.48xlarge", "Location": zone} for zone in zones]
-    return {"AskedTypes": ["p5.48xlarge"], "InstanceTypeOfferings": sold, "CapacityBlockOfferings": list(offered)}
+    lists = {"AskedTypes": ["p5.48xlarge"], "InstanceTypeOfferings": sold, "CapacityBlockOfferings": list(offered)}
+    return lists | {"OfferedBefore": [f"p5.48xlarge {zone}" for zone in zones]}
 
 
 def test_a_block_is_priced_by_the_hour_of_its_window_with_what_is_paid_up_front() -> None:
@@ -92,9 +93,12 @@ def test_a_block_is_priced_by_the_hour_of_its_window_with_what_is_paid_up_front(
     assert odd.window.hours == Fraction(61, 2)
 
 
-def test_what_was_asked_for_and_is_not_offered_is_out_and_nothing_else_is() -> None:
-    """p6-b200 is sold in a zone and was not asked about. An offering that was not understood is not none."""
+def test_what_was_offered_before_and_is_not_now_is_out_and_nothing_else_is() -> None:
+    """p6-b200 is sold in a zone and was not asked about. An offering that was not understood is not none. Of us-east-1b
+    nothing says that it ever has blocks of p5.
+    """
     found = levels(read(recorded()))
+    assert {what for what, level in found.items() if level is Level.UNKNOWN} == {("p5.48xlarge", "us-east-1b")}
     assert {what for what, level in found.items() if level is Level.OUT} == {("p5.48xlarge", "us-east-1a")}
     assert {what for what, level in found.items() if level is Level.IN_STOCK} == {
         ("p5.48xlarge", "us-east-1f"),
@@ -174,6 +178,14 @@ def test_a_window_that_has_begun_is_not_offered() -> None:
     assert (prices(late), notes(late)) == ({}, [("window_begun", "p5.48xlarge in us-east-1f")])
 
 
+@pytest.mark.parametrize("before", [[], None, ["p5.48xlarge us-east-1f"], ["p5.4xlarge us-east-1a"]])
+def test_a_zone_where_no_block_was_seen_is_not_out(before: list[str] | None) -> None:
+    items = read(answered(offering("755.136", 2)) | {"OfferedBefore": before})
+    (never,) = [item for item in items if isinstance(item, Stock) and item.zone == "us-east-1a"]
+    said = "no block of 24 h within 8 weeks, and none was seen in this zone before"
+    assert (never.level, never.evidence, never.detail) == (Level.UNKNOWN, Evidence.REPORTED, said)
+
+
 def test_types_that_no_zone_sells_are_half_an_answer() -> None:
     with pytest.raises(Drift, match="InstanceTypeOfferings is empty"):
         read(answered() | {"InstanceTypeOfferings": []})
@@ -197,10 +209,23 @@ def sells(*names: str, blocks: Callable[[Call], Answer] | None = None) -> Callab
     return answer
 
 
-def fetched(server: Asked, cell: Cell = CELL, environ: Mapping[str, str] = KEYS, **more: Any) -> list[Page]:
-    config = Config(environ, endpoints={"ec2": server.url}, **more)
+def fetched(server: Asked, cell: Cell = CELL, memo: Mapping[str, str] | None = None) -> list[Page]:
+    config = Config(KEYS, endpoints={"ec2": server.url})
     (feed,) = (one for one in Aws(config).feeds() if one.name == "stock")
-    return list(feed.fetch(cell, NOW, {}))
+    return list(feed.fetch(cell, NOW, memo or {}))
+
+
+def test_a_block_that_is_gone_leaves_its_zone_out_and_stays_remembered() -> None:
+    """In the order of the polls: never seen, there, booked, and still none a day later."""
+    shown: list[Mapping[str, Any]] = [offering("755.136", 2, zone="us-east-1a")]
+    found, memo = [], dict[str, str]()
+    for offered in ([], shown, [], []):
+        said: Answer = {"CapacityBlockOfferings": offered}
+        with ec2(sells("p5.48xlarge", blocks=lambda _, said=said: said)) as server:  # type: ignore[misc] # bound now
+            (page,) = fetched(server, memo=memo)
+        memo = dict(page.memo)
+        found.append(levels(read(json.loads(page.body)))["p5.48xlarge", "us-east-1a"])
+    assert found == [Level.UNKNOWN, Level.IN_STOCK, Level.OUT, Level.OUT]
 
 
 def test_one_machine_for_a_day_is_asked_for_of_each_type_sold_by_the_block() -> None:

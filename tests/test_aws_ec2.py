@@ -12,6 +12,7 @@ import simcloud
 from catalog.facts import Fact, Machine, Note, Offered, Price, Region
 from catalog.words import Purchase
 from collectors.aws import Aws
+from collectors.aws_ec2 import Ec2
 from collectors.base import (
     AuthFailed,
     Cell,
@@ -375,6 +376,120 @@ def test_settings_that_cannot_work_say_so(
     built = feed("spot", Config(environ, endpoints={"ec2": endpoint}))
     with pytest.raises(expected, match=r"PROFILE|ENDPOINTS"):
         list(built.fetch(Cell("aws", "spot", "us-east-1"), NOW, {}))
+
+
+# --- an account beside the first
+
+OF_THE_PROCESS = {
+    "AWS_ACCESS_KEY_ID": "AKIDPROCESS",
+    "AWS_SECRET_ACCESS_KEY": "the process's own",
+    "AWS_SESSION_TOKEN": "token-of-the-process",
+}
+CONTAINER = "AWS_CONTAINER_CREDENTIALS_FULL_URI"
+HERE = {"AWS_REGION": "us-east-1"}
+
+
+def beside(server: Asked, environ: Mapping[str, str]) -> Config:
+    return Config({**HERE, **environ}, beside=True, endpoints={"ec2": server.url})
+
+
+@pytest.fixture
+def process(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """A process that has keys of its own, and files of profiles: `theirs` has keys, `empty` has none."""
+    for name, value in OF_THE_PROCESS.items():
+        monkeypatch.setenv(name, value)
+    keys = "aws_access_key_id = AKIDTHEIRS\naws_secret_access_key = theirs\n"
+    (tmp_path / "credentials").write_text(f"[default]\n{keys.replace('THEIRS', 'DEFAULT')}\n[theirs]\n{keys}")
+    (tmp_path / "config").write_text("[profile empty]\nregion = us-east-1\n")
+    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(tmp_path / "credentials"))
+    monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "config"))
+    return tmp_path
+
+
+def signed_by(call: Call) -> tuple[str, str]:
+    """The access key of a call's signature, and its session token."""
+    key = call.headers["authorization"].partition("Credential=")[2].split("/")[0]
+    return key, call.headers.get("x-amz-security-token", "")
+
+
+@pytest.mark.usefixtures("process")
+@pytest.mark.parametrize(("environ", "key"), [(KEYS, "AKIDEXAMPLE"), ({"AWS_PROFILE": "theirs"}, "AKIDTHEIRS")])
+def test_another_account_is_signed_with_its_own_keys_and_never_with_those_of_the_process(
+    environ: Mapping[str, str], key: str
+) -> None:
+    with ec2(region_of_everything) as server:
+        list(feed("places", beside(server, environ)).fetch(Cell("aws", "places"), NOW, {}))
+    assert [signed_by(call) for call in server.calls] == [(key, "")]
+
+
+@pytest.mark.usefixtures("process")
+@pytest.mark.parametrize("profile", ["empty", "no-such-profile"])
+def test_a_profile_of_another_account_without_keys_falls_back_on_none_of_the_process(
+    profile: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    handed_out = {
+        "AccessKeyId": "AKIDCONTAINER",
+        "SecretAccessKey": "x",
+        "Token": "t",
+        "Expiration": "2099-01-01T00:00:00Z",
+    }
+    with canned(Canned(200, json.dumps(handed_out).encode())) as container, ec2(region_of_everything) as server:
+        monkeypatch.setenv(CONTAINER, f"{container.url}/role")
+        with pytest.raises(AuthFailed):
+            list(feed("places", beside(server, {"AWS_PROFILE": profile})).fetch(Cell("aws", "places"), NOW, {}))
+        assert (server.calls, container.requests) == ([], [])
+
+
+@pytest.mark.usefixtures("process")
+@pytest.mark.parametrize(
+    "name", ["AWS_WEB_IDENTITY_TOKEN_FILE", CONTAINER, "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI", "AWS_CONFIG_FILE"]
+)
+@pytest.mark.parametrize("more", [{}, KEYS, {"AWS_PROFILE": "theirs"}])
+def test_a_variable_that_boto3_would_read_of_the_process_is_refused_for_another_account(
+    name: str, more: Mapping[str, str]
+) -> None:
+    config = Config({**HERE, **more, name: "/somewhere"}, beside=True)
+    off = Aws(config).off()
+    assert set(off) == {"places", "machines", "spot", "stock"}
+    assert all(said.startswith(f"{name} cannot be set for an account beside the first") for said in off.values())
+    with pytest.raises(AuthFailed, match=name):
+        Ec2(config, "us-east-1", NOW)
+    first = Aws(Config(config.environ)).off().values()
+    assert not any(name in said for said in first), "of the first account's process they are"
+
+
+@pytest.mark.usefixtures("process")
+def test_another_account_without_anything_to_sign_with_makes_no_call() -> None:
+    assert not Aws(Config(HERE, beside=True)).account
+    with pytest.raises(AuthFailed, match="set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"):
+        Ec2(Config(HERE, beside=True), "us-east-1", NOW)
+
+
+@pytest.mark.parametrize(
+    ("told", "is_on"),
+    [
+        ({"environ": KEYS}, False),
+        ({"environ": KEYS | {"AWS_REGION": " "}}, False),
+        ({"environ": KEYS | {"AWS_REGION": "cn-north-1"}}, True),
+        ({"environ": KEYS | {"AWS_DEFAULT_REGION": "cn-north-1"}}, True),
+        ({"environ": KEYS, "regions": ("cn-north-1",)}, True),
+    ],
+)
+def test_keys_of_another_account_are_sent_nowhere_until_its_settings_tell_its_partition(
+    told: dict[str, Any], *, is_on: bool
+) -> None:
+    built = Aws(Config(**told, beside=True))
+    assert (not built.off()) is is_on
+    if is_on:
+        with ec2(region_of_everything) as server:
+            config = Config(**told, beside=True, endpoints={"ec2": server.url})
+            list(feed("places", config).fetch(Cell("aws", "places"), NOW, {}))
+        assert server.actions() == ["DescribeRegions cn-north-1"]
+    else:
+        assert set(built.off()) == {"prices", "places", "machines", "spot", "stock", "scores"}
+        assert all("AWS_REGION" in said and "REGIONS" in said for said in built.off().values())
+        assert list(built.feeds()) == []
+    assert not Aws(Config(KEYS)).off(), "the first account is of AWS unless something else is said"
 
 
 def test_regions_zones_and_offerings_reach_the_facts() -> None:

@@ -13,14 +13,15 @@ import pytest
 import simcloud
 from catalog.accelerators import accelerators
 from catalog.facts import Fact, Machine, Note, Offered, Price, Region, Stock, Zone
-from catalog.places import known_region
+from catalog.places import known_region, known_regions
 from catalog.words import Evidence, Level, Purchase
 from collectors.azure import Azure, Machines, Places
-from collectors.azure_machine import known_sizes, scored_sizes
+from collectors.azure_machine import known_sizes, score_regions, scored_sizes
 from collectors.azure_retail import Prices
 from collectors.azure_scores import Scores
 from collectors.azure_wire import cloud_of
 from collectors.base import Config, Drift, Page
+from selector import measures
 from tests.support.contract import SECRET, CollectorContract
 from tests.support.pages import NOW, Case, cases
 
@@ -156,6 +157,13 @@ def test_a_list_of_no_regions_is_no_answer() -> None:
         ("Standard_NCC40ads_H100_v5", "1", "h100-nvl-94g", 1, 94),
         ("Standard_NC32ds_xl_RTXPRO6000BSE_v6", "1", "rtx-pro-6000-server", None, None),
         ("Standard_NV4ads_V710_v5", "1", None, None, None),
+        ("Standard_NG8ads_V620_v1", "1", "radeon-pro-v620", Fraction(1, 4), 8),
+        ("Standard_NG16ads_V620_v1", "1", "radeon-pro-v620", Fraction(1, 2), 16),
+        ("Standard_NG32ads_V620_v1", "1", "radeon-pro-v620", 1, 32),
+        ("Standard_NG32adms_V620_v1", "1", "radeon-pro-v620", 1, 32),
+        ("Standard_NG24ads_V620_v1", "1", "radeon-pro-v620", None, None),
+        ("Standard_NX8ads_Y1_v1", "1", None, None, None),
+        ("Standard_X8_GPU_v1", "1", None, None, None),
         ("Standard_NC99zz_X9_v9", "2", None, 2, None),
         ("Standard_NC99zz_X9_v9", None, None, None, None),
         ("Standard_NP10s", None, None, 0, None),
@@ -199,6 +207,23 @@ def test_vcpus_are_those_that_can_be_used(name: str, caps: Mapping[str, str | No
 
 
 @pytest.mark.parametrize(
+    ("name", "linked"),
+    [
+        ("Standard_NC24ads_A100_v4", False),
+        ("Standard_NC48ads_A100_v4", True),
+        ("Standard_NC96ads_A100_v4", True),
+        ("Standard_NC40ads_H100_v5", False),
+        ("Standard_NC80adis_H100_v5", True),
+        ("Standard_ND96isr_H100_v5", True),
+        ("Standard_NC64as_T4_v3", False),
+    ],
+)
+def test_cards_that_azure_bridges_are_linked_though_their_form_is_not(name: str, linked: bool) -> None:
+    (priced,) = of(Machine, read_items(item(size=name)))
+    assert [measures.nvlink(one) for one in (machine(sku(name)), priced)] == [linked, linked]
+
+
+@pytest.mark.parametrize(
     ("said", "rdma"), [("True", True), ("False", False), (None, True)], ids=["said", "denied", "by the table"]
 )
 def test_rdma_is_what_azure_says_else_the_table(said: str | None, rdma: bool) -> None:
@@ -238,9 +263,17 @@ def test_a_location_that_is_restricted_is_so_for_every_purchase() -> None:
     assert found == dict.fromkeys([(None, one) for one in (*DEPLOYED, "spot")], "restricted: QuotaId")
 
 
-def test_a_size_without_spot_has_no_stock_of_it() -> None:
+@pytest.mark.parametrize(
+    ("said", "found"), [("True", {}), ("False", {(None, "spot"): "restricted: not capable of spot"}), (None, {})]
+)
+def test_a_size_that_cannot_be_spot_says_so_and_silence_says_nothing(said: str | None, found: object) -> None:
+    assert details(machines(sku(caps={"LowPriorityCapable": said}))) == found
+
+
+def test_that_a_size_cannot_be_spot_goes_before_its_restriction() -> None:
     found = details(machines(sku(restrictions=[LOCATION], caps={"LowPriorityCapable": "False"})))
-    assert found.keys() == {(None, one) for one in DEPLOYED}
+    assert found.pop((None, "spot")) == "restricted: not capable of spot"
+    assert found == dict.fromkeys([(None, one) for one in DEPLOYED], "restricted: QuotaId")
 
 
 @pytest.mark.parametrize(
@@ -543,6 +576,24 @@ def test_scores_keep_to_four_calls_an_hour(regions: int, groups: str) -> None:
     assert feed.every == timedelta(hours=1)
     assert "".join(cell.part[0] for cell in cells) == groups
     assert all(len(cell.part.split(",")) <= 8 for cell in cells)
+
+
+def test_regions_with_most_accelerators_are_scored_where_not_all_can_be() -> None:
+    """By the alphabet `westus3` would never be asked about."""
+    everywhere = sorted(name for provider, name in known_regions() if provider == "azure" and "china" not in name)
+    cells = list(Scores(Config(KEYS, scores=True)).cells(["aaa", *everywhere]))
+    asked = [region for cell in cells for region in cell.part.partition(" ")[2].split(",")]
+    assert len(everywhere) > 50
+    assert len(asked) == len(set(asked)) == 32
+    assert {"eastus", "southcentralus", "swedencentral", "westeurope", "westus3"} < set(asked)
+    assert not {"aaa", "ukwest", "westcentralus"} & set(asked)
+    (first, *_) = Scores(Config(KEYS, scores=True)).cells(["aaa", "WestUS3", "eastus"])
+    assert first.part == "1 westus3,eastus,aaa", "what is not ranked comes last"
+
+
+def test_every_ranked_region_is_known_and_no_other_name_is_ranked() -> None:
+    assert len(set(score_regions())) == len(score_regions()) > 40
+    assert {("azure", name) for name in score_regions()} <= set(known_regions())
 
 
 # --- What runs, and what does not

@@ -32,6 +32,7 @@ from collectors.base import (
     Config,
     Drift,
     Feed,
+    NotConfigured,
     NotServed,
     ProviderError,
     Throttled,
@@ -273,8 +274,58 @@ def test_a_throttled_call_says_for_how_long(listing: str) -> None:
     with azures(skus=answer, locations=answer, generate=answer, prices=answer) as cloud:
         error = failed(listing, config(cloud))
     assert isinstance(error, Throttled)
-    assert error.retry_after == timedelta(seconds=9)
+    assert error.retry_after == (timedelta(minutes=15) if listing == "scores" else timedelta(seconds=9))
     assert len(cloud.asked) == 1
+
+
+@pytest.mark.parametrize(("listing", "minutes"), [("machines", 1), ("places", 1), ("prices", 1), ("scores", 15)])
+def test_a_throttled_call_that_names_no_time_is_not_made_again_within_the_poll(listing: str, minutes: int) -> None:
+    answer = refusal(429, "SubscriptionRequestsThrottled")
+    with azures(skus=answer, locations=answer, prices=answer, generate=answer) as cloud:
+        error = failed(listing, config(cloud))
+    assert isinstance(error, Throttled)
+    assert error.retry_after == timedelta(minutes=minutes)
+
+
+def test_throttling_of_scores_that_lasts_longer_is_waited_for() -> None:
+    with azures(generate=refusal(429, "TooManyRequests", **{"Retry-After": "3000"})) as cloud:
+        error = failed("scores", config(cloud))
+    assert isinstance(error, Throttled)
+    assert error.retry_after == timedelta(seconds=3000)
+
+
+def test_a_call_for_scores_that_failed_may_have_counted_and_is_made_again_when_one_more_is_allowed() -> None:
+    good = as_json({"placementScores": []})
+    with azures(generate=refusal(503, "ServerBusy")) as cloud:
+        asked = feed("scores", config(cloud))
+        cell, other, *_ = asked.cells(["eastus"])
+        with pytest.raises(Unavailable, match="503"):
+            list(asked.fetch(cell, NOW, {}))
+        with pytest.raises(Throttled, match="503") as caught:
+            list(asked.fetch(cell, NOW + timedelta(minutes=5), {}))
+        assert (caught.value.retry_after, len(cloud.asked)) == (timedelta(minutes=10), 1)
+        cloud.answers["/generate"] = good
+        assert list(asked.fetch(other, NOW, {})), "another cell has a call of its own"
+        assert list(asked.fetch(cell, NOW + timedelta(minutes=15), {}))
+        assert list(asked.fetch(cell, NOW + timedelta(minutes=15), {})), "one that was answered is no failure"
+
+
+@pytest.mark.parametrize("site", [None, "cn"])
+def test_scores_are_asked_for_where_they_are_served_whatever_regions_are_named(site: str | None) -> None:
+    with azures(generate=as_json({"placementScores": []})) as cloud:
+        polled("scores", config(cloud, site=site), "chinanorth3", "chinaeast2")
+    (path,) = cloud.paths()
+    assert ("/locations/eastus/" in path) is (site is None)
+    assert json.loads(cloud.bodies[0])["desiredLocations"] == ["chinaeast2", "chinanorth3"]
+
+
+@pytest.mark.parametrize("listing", ["machines", "places", "scores"])
+def test_a_refusal_in_html_is_a_proxys_and_says_nothing_of_the_credentials(listing: str) -> None:
+    page = Response("<html>blocked</html>", 403)
+    with azures(skus=page, locations=page, generate=page) as cloud:
+        error = failed(listing, config(cloud))
+    assert type(error) is Unavailable
+    assert "proxy" in str(error)
 
 
 @pytest.mark.parametrize(
@@ -338,6 +389,7 @@ def test_a_token_is_asked_for_once_a_fetch_for_the_cloud_of_the_site(site: str |
         (as_json({"error": "invalid_client", "error_description": "AADSTS7000215"}, 401), AuthFailed),
         (as_json({"error": "unauthorized_client"}, 400), AuthFailed),
         (as_json({}, 403), AuthFailed),
+        (Response("<html>blocked</html>", 403), Unavailable),
         (as_json({"token_type": "Bearer"}), Drift),
         (Response("<html>", 200), Drift),
         (Response("", 302, {"Location": "http://127.0.0.1:9/"}), Drift),
@@ -359,6 +411,26 @@ def test_a_server_on_loopback_without_tokens_takes_any_and_the_secret_is_sent_to
     kinds = [(method, bearer) for method, _, bearer in cloud.asked]
     assert kinds == [("GET", "Bearer local"), ("POST", ""), ("GET", "Bearer local")]
     assert SECRET.encode() not in cloud.bodies[0]
+
+
+def test_throttling_at_the_login_that_names_no_time_lasts_a_minute() -> None:
+    with azures(token=as_json({}, 429)) as cloud:
+        error = failed("places", config(cloud, *ALL))
+    assert isinstance(error, Throttled)
+    assert error.retry_after == timedelta(minutes=1)
+
+
+@pytest.mark.parametrize("service", ["management", "login"])
+@pytest.mark.parametrize("host", ["azure.example", "10.0.0.7", "127.0.0.1.example"])
+def test_over_plain_http_to_another_machine_nothing_is_sent(service: str, host: str) -> None:
+    with azures(token=token) as cloud:
+        told = config(cloud, *ALL)
+        bent = Config(KEYS, told.regions, None, {**told.endpoints, service: f"http://{host}:8080"}, scores=True)
+        for listing in ("machines", "places", "scores"):
+            error = failed(listing, bent)
+            assert type(error) is NotConfigured
+            assert service in str(error)
+    assert cloud.asked == []
 
 
 @pytest.fixture(scope="module")

@@ -179,6 +179,21 @@ def test_without_settings_the_regions_are_those_that_places_named(engine: Engine
     assert not plan.names_more(engine, one, "stock")
 
 
+def test_a_machine_that_a_feed_cannot_ask_about_is_not_planned_for_ever(engine: Engine) -> None:
+    class Choosy(AskedByMachine):
+        def cells_of(self, machines: Mapping[str, Iterable[str]]) -> Iterable[Cell]:
+            return [cell for cell in super().cells_of(machines) if cell.part != "unnamed"]
+
+    feed = Choosy(name="prices", script=priced, every=DAY, fresh_for=3 * DAY)
+    one = configured(stocks(known(r1="m1 unnamed"), known(r1="m1 unnamed m2")), feed, regions=("r1",))
+    plan.plan(engine, [one], T0)
+    polled(engine, one)
+    assert asked(engine) == [("r1", "m1")]
+    assert not plan.names_more(engine, one, "stock"), "or each poll would plan anew"
+    polled(engine, one, T0 + 2 * MINUTE)
+    assert asked(engine) == [("r1", "m1"), ("r1", "m2")]
+
+
 def test_only_what_may_name_more_is_looked_at(engine: Engine) -> None:
     one = configured(stocks(known(r1="m1")), prices(), regions=("r1",))
     plan.plan(engine, [one], T0)
@@ -341,7 +356,7 @@ def test_stock_waits_for_no_thread_of_those_that_ask_about_machines(engine: Engi
     worker = Worker(Polls(engine, clock, clock.sleep, AT_ONCE), [configured(quick, slow, regions=("r1",))])
     try:
         worker.tick()
-        until(lambda: len(quick.asked) == 1 and not worker.under_way())
+        until(lambda: len(quick.asked) == 1 and not [one for one in worker.under_way() if one.feed == "stock"])
         for minute in range(1, 4):
             clock.now = T0 + 2 * minute * MINUTE
             worker.tick()

@@ -13,7 +13,7 @@ import pytest
 from werkzeug import Request, Response
 
 import simcloud
-from catalog.facts import Machine, Offered, Price, Stock
+from catalog.facts import Fact, Machine, Offered, Price, Stock
 from catalog.words import Evidence, Level, Purchase
 from collectors.base import Config
 from collectors.registry import provider
@@ -340,6 +340,55 @@ def test_a_restriction_goes_before_a_score_of_its_place_or_of_a_zone(
         one = app.offer()
         assert (one["zone"], one["purchase"], one["stock"]["detail"]) == ("1", "spot", RESTRICTED["detail"])
         assert app.cheapest("gpu=t4&spot=true")["best"] is None
+
+
+def test_that_spot_is_restricted_ends_with_the_score_that_said_so_and_not_with_a_list(tmp_path: Path) -> None:
+    of: Any = {"region": "r1", "instance_type": "m"}
+    spot = frozenset({Purchase.SPOT})
+    machines: list[Fact] = [
+        Machine(**of, gpu="t4", gpu_count=Fraction(1), purchases=spot),
+        Offered(**of, zone="1"),
+        Price(**of, purchase=Purchase.SPOT, nanos=10**9, currency="USD", source="list"),
+    ]
+    refused: Any = {**SCORED, "score": None, "detail": "restricted: no spot quota"}
+    by_score = Stock(**of, zone="1", purchases=spot, **refused)
+    lists = ScriptedFeed(name="machines", fresh_for=timedelta(hours=24), script=always(says(*machines)))
+    scores = ScriptedFeed(name="scores", fresh_for=timedelta(hours=1), script=always(says(by_score)))
+    with gpufare(tmp_path, scripted(lists, scores)) as app:
+        app.sync()
+        assert app.cheapest("gpu=t4&spot=true")["rejected"] == {"restricted": 1}
+        app.later(minutes=61)
+        answer = app.cheapest("gpu=t4&spot=true")
+        assert (answer["verdict"], answer["best"]["zone"]) == ("unconfirmed", "1")
+        assert app.cheapest("gpu=t4&spot=true&max_age=3h")["best"] is None, "an age that is asked for counts instead"
+        app.sync("scores")
+        assert app.cheapest("gpu=t4&spot=true")["best"] is None
+        by_list = Stock(**of, zone="1", purchases=spot, **RESTRICTED)
+        lists.script = always(says(*machines, by_list))
+        app.sync("machines")
+        app.later(hours=30)
+        assert app.cheapest("gpu=t4&spot=true")["best"] is None
+
+
+def test_a_size_that_cannot_be_spot_is_not_the_answer_though_a_spot_price_is_listed(tmp_path: Path) -> None:
+    items = [item(3.673, A100), item(1.0, A100, sku=" Spot")]
+    with known(tmp_path, items, sku(A100, caps={"LowPriorityCapable": "False"})) as app:
+        answer = app.cheapest("gpu=a100-80g&spot=true")
+        assert (answer["best"], answer["rejected"]["restricted"]) == (None, 3)
+        assert app.best("gpu=a100-80g") == ("1", A100, "3.673")
+        (detail,) = {one["stock"]["detail"] for one in app.offers("gpu=a100-80g&purchase=spot")}
+        assert detail == "restricted: not capable of spot"
+
+
+@pytest.mark.parametrize("status", [429, 503])
+def test_scores_are_asked_for_once_a_poll_whatever_goes_wrong(tmp_path: Path, status: int) -> None:
+    with azures(generate=as_json({"error": {"code": "x"}}, status)) as cloud:
+        services = {"management": cloud.url, "retail": cloud.url}
+        told = Config(KEYS, ("eastus",), None, services, scores=True)
+        with gpufare(tmp_path, Configured(provider("azure", told), told)) as app:
+            found = app.statuses("scores")
+    assert (len(found), set(found.values())) == (4, {"failed"})
+    assert len(cloud.asked) <= 4
 
 
 def test_a_zone_that_is_restricted_leaves_unpriced_zones_listed(tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 """Field cases of Google Cloud, end to end: prices composed of SKUs, zones by their short names, what is not sold."""
 
+import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -36,10 +37,17 @@ class GcpSays:
     skus: list[Json]
     cards: dict[str, list[Json]] = field(default_factory=dict)
     unreachable: set[str] = field(default_factory=set)
+    advice: Json = field(default_factory=dict)
+    """What calendar mode says of the one machine that is asked about."""
 
     def __call__(self, request: Request) -> Response:
         """Answer one call."""
         what = request.path.rpartition("/")[2]
+        if what == "calendarMode":
+            (name,) = json.loads(request.get_data())["futureResourcesSpecs"]
+            return as_json({"recommendations": [{"recommendationsPerSpec": {name: self.advice}}]})
+        if what == "capacity":
+            return as_json({"recommendations": []})
         if what == "skus":
             return as_json({"skus": self.skus, "nextPageToken": ""})
         if what == "regions":
@@ -61,11 +69,12 @@ class GcpSays:
 
 
 @contextmanager
-def gcp(says: GcpSays) -> Iterator[Configured]:
+def gcp(says: GcpSays, *regions: str, scores: bool = False) -> Iterator[Configured]:
     """Google Cloud with these answers; a key alone, as is enough on loopback."""
     with answering(says) as url:
         endpoints = {"compute": url, "billing": url}
-        config = Config({"GOOGLE_API_KEY": "key"}, endpoints=endpoints, timeout=timedelta(seconds=10))
+        timeout = timedelta(seconds=10)
+        config = Config({"GOOGLE_API_KEY": "key"}, regions, endpoints=endpoints, scores=scores, timeout=timeout)
         yield Configured(provider("gcp", config), config)
 
 
@@ -218,3 +227,42 @@ def test_an_a100_machine_is_core_memory_and_gpu_or_has_no_price(tmp_path: Path) 
     with synced(tmp_path / "lacking", says) as app:
         assert app.native() == {("test-r1-a", "a2-highgpu-1g", "on_demand"): None}
         assert app.cheapest("gpu=a100")["best"] is None
+
+
+B200 = machine_type("a4-highgpu-8g", 224, 3968, "nvidia-b200", 8)
+WINDOW = {"startTime": "2026-12-20T00:00:00Z", "endTime": "2026-12-27T00:00:00Z"}
+
+
+@pytest.mark.parametrize("status", ["NO_CAPACITY", "CONDITIONS_NOT_MET"])
+def test_the_answer_in_calendar_mode_is_the_zone_with_a_window(tmp_path: Path, status: str) -> None:
+    """Though the price is of the region, and the other zone comes first by name: 8 x 8.06 in both."""
+    zones = {f"test-r1-{letter}": [B200] for letter in "ab"}
+    advice = {"location": "zones/test-r1-b", **WINDOW, "otherLocations": {"zones/test-r1-a": {"status": status}}}
+    says = GcpSays(zones, [sku("DWS Calendar Mode A4 Nvidia B200 (1 gpu slice) in Testland", "8.06")], advice=advice)
+    with gcp(says, "test-r1", scores=True) as google, gpufare(tmp_path, google) as app:
+        app.sync(*FEEDS)
+        assert app.best("gpu=b200&count=8&purchase=capacity_block") == ("test-r1-a", "a4-highgpu-8g", "64.48")
+        app.sync("scores")
+        answer = app.cheapest("gpu=b200&count=8&purchase=capacity_block")
+        assert (answer["verdict"], answer["best"]["zone"], answer["alternatives"]) == ("unconfirmed", "test-r1-b", [])
+        assert "2026-12-20" in answer["best"]["stock"]["detail"]
+        levels = app.levels("gpu=b200&purchase=capacity_block")
+        assert {zone: level for (zone, _, _), level in levels.items()} == {"test-r1-a": "out", "test-r1-b": "unknown"}
+
+
+def test_no_zone_is_the_answer_where_none_has_a_window(tmp_path: Path) -> None:
+    advice = {"otherLocations": {f"zones/test-r1-{letter}": {"status": "NO_CAPACITY"} for letter in "ab"}}
+    zones = {f"test-r1-{letter}": [B200] for letter in "ab"}
+    says = GcpSays(zones, [sku("DWS Calendar Mode A4 Nvidia B200 (1 gpu slice) in Testland", "8.06")], advice=advice)
+    with gcp(says, "test-r1", scores=True) as google, gpufare(tmp_path, google) as app:
+        app.sync(*FEEDS, "scores")
+        answer = app.cheapest("gpu=b200&count=8&purchase=capacity_block")
+        assert (answer["verdict"], answer["best"]) == ("out_of_stock", None)
+
+
+def test_a_region_of_the_settings_that_google_does_not_list_makes_nothing_partial(tmp_path: Path) -> None:
+    says = GcpSays({"test-r1-a": [N9]}, N9_SKUS)
+    with gcp(says, "test-r1", "mars-north1") as google, gpufare(tmp_path, google) as app:
+        assert set(app.statuses(*FEEDS).values()) == {"ok"}
+        assert ("region_not_listed", "mars-north1") in app.notes()
+        assert app.native() == {("test-r1-a", "n9-standard-8", "on_demand"): "0.718"}

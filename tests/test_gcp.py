@@ -13,8 +13,19 @@ from catalog.launch_codes import CodeKind, code_kind
 from catalog.words import Purchase
 from collectors.base import Config, Feed, Page
 from collectors.gcp import Gcp
-from collectors.gcp_machine import Card, Shape, attached, is_sold_on_demand, known_types, shape_of
+from collectors.gcp_machine import (
+    Card,
+    Shape,
+    attached,
+    is_sold_on_demand,
+    known_type,
+    known_types,
+    machine_of,
+    purchases_of,
+    shape_of,
+)
 from collectors.reading import JsonValue, Record
+from selector import measures
 from tests.support.contract import SECRET, CollectorContract
 from tests.support.pages import NOW, cases, feed_of
 
@@ -119,14 +130,64 @@ def test_what_is_not_sold_on_demand_is_not_listed_so() -> None:
     [
         ("a3-highgpu-8g", True),
         ("a3-highgpu-4g", False),
+        ("a3-highgpu-16g", False),
+        ("a3-edgegpu-8g", False),
+        ("a3-megagpu-8g-nolssd", True),
+        ("a3-ultragpu-8g-nolssd", False),
         ("a4-highgpu-4g", False),
+        ("a4-megagpu-8g", False),
         ("a4x-highgpu-4g", False),
+        ("a4x-supergpu-4g-metal", False),
+        ("a2-ultragpu-1g-nolssd", True),
         ("g2-standard-7", True),
+        ("n1-standard-3+nvidia-tesla-t4x1", True),
         ("zz-new-1g", True),
     ],
 )
-def test_a_size_that_is_new_is_sold_like_its_family(name: str, sold: bool) -> None:
+def test_a_type_that_is_new_is_sold_on_demand_where_all_of_its_series_are(name: str, sold: bool) -> None:
     assert is_sold_on_demand(name) is sold
+    assert (Purchase.ON_DEMAND in purchases_of(name)) is sold
+
+
+def test_a_type_without_local_ssd_is_the_other_one_but_for_that() -> None:
+    record: JsonValue = {
+        "name": "a3-ultragpu-8g-nolssd",
+        "guestCpus": 224,
+        "memoryMb": 2952 * 1024,
+        "accelerators": [{"guestAcceleratorType": "nvidia-h200-141gb", "guestAcceleratorCount": 8}],
+    }
+    shape, *told = shape_of(Record(record, "type"))
+    assert told == []
+    assert isinstance(shape, Shape)
+    (found,) = machine_of(shape, "us-central1")
+    assert of(found, "gpu", "gpu_count", "rdma") == ("h200-sxm5-141g", 8, True)
+    without = known_type("a2-ultragpu-1g-nolssd")
+    assert without is not None
+    assert of(without, "ssd_gib", "gpu_count") == (0, 1)
+
+
+@pytest.mark.parametrize(
+    ("raw", "gpu"),
+    [
+        ("ct3", "tpu-v3"),
+        ("ct3p", "tpu-v3"),
+        ("ct5l", "tpu-v5e"),
+        ("ct5lp", "tpu-v5e"),
+        ("ct5p", "tpu-v5p"),
+        ("ct6e", "tpu-v6e"),
+    ],
+)
+def test_a_tpu_is_known_by_googles_name_and_nobody_says_that_it_has_no_nvlink(raw: str, gpu: str) -> None:
+    assert resolve_offer(raw, provider="gcp") == gpu
+    shape = Shape(f"{raw}-hightpu-4t", raw, Fraction(4), 112, 192 * 1024, Fraction(0))
+    (found,) = [one for one in machine_of(shape, "us-central1") if isinstance(one, Machine)]
+    assert (found.gpu, measures.nvlink(found)) == (gpu, None)
+
+
+def test_a_region_that_google_does_not_list_is_told_of() -> None:
+    items = list(feed("machines").parse(Page("machineTypes mars-north1", b'{"zones": {}}', NOW, "mars-north1")))
+    assert notes(items) == [("region_not_listed", "mars-north1")]
+    assert len(items) == 1
 
 
 def test_gpus_attach_to_n1_as_far_as_both_allow() -> None:

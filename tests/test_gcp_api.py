@@ -17,6 +17,7 @@ from collectors.base import (
     Cell,
     Config,
     Drift,
+    NotConfigured,
     NotServed,
     Page,
     ProviderError,
@@ -110,7 +111,8 @@ def test_regions_that_are_named_are_the_only_ones() -> None:
         told = of_sim(sim, "us-east4", "mars-north1")
         by_place = {page.place: page for page in pages("machines", told)}
         assert set(by_place) == {"us-east4", "mars-north1"}
-        assert by_place["mars-north1"].missing == "mars-north1: Google lists no zone of it"
+        assert {page.missing for page in by_place.values()} == {""}, "it would be partial for good"
+        assert list(feed("machines", told).parse(by_place["mars-north1"])) == [Note("region_not_listed", "mars-north1")]
         assert [page.place for page in pages("prices", told)] == ["us-east4"]
 
 
@@ -122,6 +124,17 @@ def test_records_that_are_dropped_are_counted() -> None:
         first, *others = pages("prices", of_sim(sim, "us-east4"))
         assert first.skipped["sku where no machine is"] > 50
         assert not others
+
+
+def test_the_price_lists_cores_of_other_families_are_dropped_and_counted() -> None:
+    """They are most of the list, and would all be kept in memory."""
+    said = ["E2 Instance Core running in Iowa", "Spot Preemptible N2D AMD Instance Ram running in Iowa"]
+    said += ["A2 Instance Core running in Iowa", "Nvidia Tesla T4 GPU running in Iowa", "Network Egress"]
+    skus = [{"description": one, "serviceRegions": ["us-central1"]} for one in said]
+    with canned(Canned(200, json.dumps({"skus": skus, "nextPageToken": ""}).encode())) as server:
+        (page,) = pages("prices", Config(KEY, endpoints={"billing": server.url}))
+    assert page.skipped == {"sku of a family without accelerator": 2, "sku of no machine": 1}
+    assert [one["description"] for one in json.loads(page.body)["skus"]] == said[2:4]
 
 
 # --- what is missing
@@ -152,6 +165,13 @@ def test_no_machine_in_any_zone_is_no_answer(body: bytes) -> None:
         pages("machines", config(server.url))
 
 
+@pytest.mark.parametrize("name", ["places", "machines"])
+@pytest.mark.parametrize("body", [b'{"items": "\xff"}', b"\xff\xfe", b"\x80"])
+def test_an_answer_that_is_no_text_is_drift(name: str, body: bytes) -> None:
+    with canned(Canned(200, body)) as server, pytest.raises(Drift):
+        facts(name, config(server.url))
+
+
 # --- what goes wrong
 
 
@@ -175,7 +195,10 @@ def test_the_sdk_asks_once_whatever_goes_wrong(name: str) -> None:
         (403, error(403, status="PERMISSION_DENIED", details=[{"reason": "SERVICE_DISABLED"}]), NotServed, "enable it"),
         (403, error(403, "forbidden"), NotServed, "lack compute.zones.list"),
         (403, error(403, details=[{"reason": "IAM_PERMISSION_DENIED"}]), NotServed, "lack compute.zones.list"),
-        (403, b"<html>no</html>", AuthFailed, ""),
+        (403, b"<html>no</html>", Unavailable, "proxy"),
+        (403, b"", Unavailable, "proxy"),
+        (403, b"{}", AuthFailed, ""),
+        (401, b"<html>no</html>", AuthFailed, ""),
         (401, error(401, "authError"), AuthFailed, ""),
         (400, error(400, details=[{"reason": "API_KEY_INVALID"}]), AuthFailed, "refused"),
         (400, error(400, "invalid", "bad filter"), Drift, "bad filter"),
@@ -262,6 +285,26 @@ def test_no_token_of_googles_is_had_for_a_server_on_this_machine() -> None:
     assert headers_of(told, "compute") == {"Authorization": "Bearer loopback"}
 
 
+@pytest.mark.parametrize("service", ["compute", "billing"])
+@pytest.mark.parametrize("host", ["gcp.example", "10.0.0.7", "127.0.0.1.example"])
+def test_over_plain_http_to_another_machine_no_credentials_go(service: str, host: str, tmp_path: Path) -> None:
+    with canned(Canned(200, b"{}")) as server:
+        account = service_account(tmp_path, f"{server.url}/token")
+        environ = {"GOOGLE_APPLICATION_CREDENTIALS": account, "GOOGLE_CLOUD_PROJECT": "acme"}
+        for known in (environ, environ | KEY):
+            told = Config(known, endpoints={service: f"http://{host}:8080"})
+            with pytest.raises(NotConfigured, match=service):
+                headers_of(told, service)
+    assert server.requests == []
+
+
+def test_a_persons_credentials_turn_the_feed_off_with_a_sentence(tmp_path: Path) -> None:
+    path = tmp_path / "person.json"
+    path.write_text('{"type": "authorized_user", "client_id": "a", "client_secret": "b", "refresh_token": "c"}')
+    with pytest.raises(NotConfigured, match="service account"):
+        bearer(f"{path}")
+
+
 def service_account(folder: Path, token_uri: str, **more: str) -> str:
     key = rsa.generate_private_key(65537, 2048).private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
     told = {"type": "service_account", "client_email": "a@b.c", "private_key": key.decode(), "token_uri": token_uri}
@@ -289,6 +332,7 @@ def test_an_account_gets_a_token_in_one_call(tmp_path: Path) -> None:
     [
         (Canned(400, b'{"error": "invalid_grant", "error_description": "Invalid JWT"}'), AuthFailed),
         (Canned(401, b'{"error": "unauthorized_client"}'), AuthFailed),
+        (Canned(403, b"<html>blocked</html>"), Unavailable),
         (Canned(503, b"{}"), Unavailable),
         (Canned(500, b"{}"), Unavailable),
         (Canned(429, b"{}"), Unavailable),
@@ -395,7 +439,7 @@ def test_advice_that_is_not_whole_is_no_score(recommendation: Json, noted: str) 
     assert [(one.kind, one.record) for one in advice("spot g2-standard-4", recommendation)] == [(noted, True)]
 
 
-def test_a_window_that_may_be_booked_is_shown_with_its_dates_and_has_no_level() -> None:
+def test_a_window_that_may_be_booked_is_shown_with_its_dates_and_a_zone_without_one_is_out() -> None:
     others = {
         "zones/us-central1-b": {"status": "NOT_SUPPORTED", "details": "Machine type is not supported."},
         "zones/us-central1-c": {"status": "CONDITIONS_NOT_MET"},
@@ -409,12 +453,29 @@ def test_a_window_that_may_be_booked_is_shown_with_its_dates_and_has_no_level() 
         ("us-central1-c", "CONDITIONS_NOT_MET"),
     }
     assert Note("no_calendar_mode", "a4-highgpu-8g us-central1-b") in found
-    assert {(one.level, one.evidence, one.purchases) for one in told} == {
-        (Level.UNKNOWN, Evidence.LISTED, frozenset({Purchase.CAPACITY_BLOCK}))
+    assert {(one.zone, one.level, one.evidence, one.purchases) for one in told} == {
+        ("us-central1-a", Level.UNKNOWN, Evidence.LISTED, frozenset({Purchase.CAPACITY_BLOCK})),
+        ("us-central1-c", Level.OUT, Evidence.REPORTED, frozenset({Purchase.CAPACITY_BLOCK})),
     }
     none = advice("calendar a4-highgpu-8g", {"recommendationsPerSpec": {"spec": spec}})
     assert Note("no_window", "a4-highgpu-8g") in none
     assert len(none) == 3
+
+
+@pytest.mark.parametrize(
+    ("status", "level"),
+    [
+        ("NO_CAPACITY", Level.OUT),
+        ("CONDITIONS_NOT_MET", Level.OUT),
+        ("RECOMMENDED", Level.UNKNOWN),
+        ("SOMETHING_NEW", Level.UNKNOWN),
+    ],
+)
+def test_a_zone_is_out_where_google_says_that_nothing_can_be_booked(status: str, level: Level) -> None:
+    spec = {"otherLocations": {"zones/us-central1-c": {"status": status}}}
+    note, stock = advice("calendar a4-highgpu-8g", {"recommendationsPerSpec": {"spec": spec}})
+    assert note == Note("no_window", "a4-highgpu-8g")
+    assert (stock.zone, stock.level, stock.detail) == ("us-central1-c", level, f"calendar mode, 7 days: {status}")
 
 
 def test_the_windows_are_asked_for_a_week_within_four() -> None:

@@ -12,7 +12,7 @@ from catalog.facts import Machine, Note, Price
 from catalog.snapshot_data import snapshot_rows
 from collectors.base import Page
 from collectors.gcp_machine import known_types
-from collectors.gcp_skus import is_relevant, sku_of
+from collectors.gcp_skus import _key, core_families, is_of_others, is_relevant, sku_of
 from collectors.reading import Record
 from tests.support.pages import NOW, cases
 from tests.test_gcp import feed, notes, read
@@ -93,6 +93,13 @@ def test_bundled_local_ssd_is_part_of_the_price_over_730_hours_a_month() -> None
     skus = [*A2_SKUS, sku("Nvidia Tesla A100 80GB GPU running in Testland", "3.92808"), SSD]
     assert hours(priced([ultra], skus))["a2-ultragpu-1g", "on_demand"] == "5.06879789"
     assert not hours(priced([ultra], skus[:-1])), "without the SSD's price there is none"
+
+
+def test_a_type_without_local_ssd_is_priced_without_it() -> None:
+    """12 x 0.031611 + 170 x 0.004237 + 3.92808."""
+    bare = machine_type("a2-ultragpu-1g-nolssd", 12, 170, "nvidia-a100-80gb")
+    skus = [*A2_SKUS, sku("Nvidia Tesla A100 80GB GPU running in Testland", "3.92808"), SSD]
+    assert hours(priced([bare], skus))["a2-ultragpu-1g-nolssd", "on_demand"] == "5.027702"
 
 
 @pytest.mark.parametrize(
@@ -352,6 +359,40 @@ def test_what_may_price_a_part_is_kept_and_most_else_is_not() -> None:
     assert is_relevant("RTX 6000 96GB running in Iowa")
     others = ["Network Vpn Internet Egress from Americas", "Storage PD Capacity", "Licensing Fee for SQL Server", None]
     assert not any(map(is_relevant, others))
+
+
+@pytest.mark.parametrize(
+    ("description", "dropped"),
+    [
+        ("E2 Instance Core running in Americas", True),
+        ("Spot Preemptible N2D AMD Instance Ram running in Americas", True),
+        ("Commitment v1: C3 Cpu in Iowa for 1 Year", True),
+        ("Custom Instance Core running in Americas", True),
+        ("A4 Instance Core running in Americas", True),
+        ("A2 Instance Core running in Americas", False),
+        ("Spot Preemptible A3Plus Instance Ram running in Americas", False),
+        ("A3Mega Instance Core running in Americas", False),
+        ("Commitment v1: A3 Cpu in Iowa for 3 Years", False),
+        ("N1 Predefined Instance Core running in Americas", False),
+        ("Commitment v1: Ram in Iowa for 1 Year", False),
+        ("DWS Flex A3 Instance Core running in Americas", False),
+        ("Nvidia Tesla A100 GPU running in Americas", False),
+        ("A4 Nvidia B200 (1 gpu slice) in Iowa", False),
+        ("SSD backed Local Storage in Iowa", False),
+    ],
+)
+def test_cores_and_memory_of_families_without_accelerators_are_not_kept(description: str, dropped: bool) -> None:
+    families = core_families(["a2-highgpu-1g", "a3-megagpu-8g", "n1-standard-8"])
+    assert is_of_others(description, families) is dropped
+
+
+def test_no_sku_that_a_machine_of_the_table_needs_is_dropped() -> None:
+    families = core_families(known_types())
+    for case in (one for one in cases("gcp") if one.feed == "prices"):
+        used = [one["description"] for one in json.loads(case.page.body)["skus"]]
+        understood = [one for one in used if _key(one, "OnDemand") and not one.startswith(("E2", "N2", "C3"))]
+        assert understood
+        assert not [one for one in understood if is_of_others(one, families)]
 
 
 SPLITS = {("g4-standard-6", "on_demand")} | {(f"a3-highgpu-{n}g", "spot") for n in (1, 2, 4, 8)}

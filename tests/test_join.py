@@ -67,6 +67,7 @@ def shelf(
     zone_ids: dict[str, str] | None = None,
     launches: dict[tuple[str, str, Purchase], StockNow] | None = None,
     machines_at: datetime | None = None,
+    stock_lists: frozenset[Purchase] = frozenset(),
 ) -> Shelf:
     fields: dict[str, dict[str, list[Stated[Any]]]] = {"machines": {}, "offered": {}, "prices": {}, "stocks": {}}
     for field, name, statement in said:
@@ -77,6 +78,7 @@ def shelf(
         zone_ids=zone_ids or {},
         launches=launches or {},
         machines_at=machines_at,
+        stock_lists=stock_lists,
         **fields,
     )
 
@@ -318,6 +320,58 @@ def test_descriptions_that_do_not_go_together_are_not_mixed() -> None:
     plain = lists("machines", gpu=None, gpu_count=Fraction(0))
     (offer,) = joined(plain, lists("snapshot")).values()
     assert (offer.machine.gpu, offer.machine.gpu_count) == (None, Fraction(0))
+
+
+# --- a snapshot beside a whole list of stock
+
+HARDWARE: dict[str, Any] = {"purchases": frozenset()}
+"""A machine of a list that says nothing of what is for sale."""
+
+
+def of_snapshot(name: str, purchase: Purchase = ON_DEMAND) -> list[Said]:
+    """A machine that a snapshot has a price of, and that the live list of hardware names."""
+    old = lists("snapshot", name, purchases=frozenset({purchase}))
+    return [lists(name=name, **HARDWARE), old, priced(feed="snapshot", name=name, purchase=purchase)]
+
+
+def test_a_snapshot_offers_no_machine_that_a_whole_list_of_stock_does_not_name() -> None:
+    """Prices that are asked for machine by machine are no list that would say so."""
+    said = [*of_snapshot("m1"), *of_snapshot("m2"), stocked(name="m1"), lists(name="m3")]
+    assert {key[1] for key in joined(*said, stock_lists=frozenset({ON_DEMAND}))} == {"m1", "m3"}
+    assert {key[1] for key in joined(*said)} == {"m1", "m2", "m3"}, "of AWS, say, nobody states any stock on demand"
+
+
+def test_a_snapshot_still_prices_a_machine_that_the_list_of_stock_names() -> None:
+    for level in (Level.IN_STOCK, Level.OUT, Level.UNKNOWN):
+        found = joined(*of_snapshot("m1"), stocked(level), stock_lists=frozenset({ON_DEMAND}))
+        assert [(nanos(one), one.stock.level) for one in found.values()] == [(NANO, level)]
+
+
+def test_a_list_of_stock_is_one_of_its_own_purchases_alone() -> None:
+    said = [*of_snapshot("m1"), *of_snapshot("m1", SPOT)[1:], *of_snapshot("m1", BLOCK)[1:]]
+    assert {key[2] for key in joined(*said, stock_lists=frozenset({SPOT}))} == {"on_demand", "capacity_block"}
+    assert {key[2] for key in joined(*said, stocked(), stock_lists=frozenset({ON_DEMAND, BLOCK}))} == {
+        "on_demand",
+        "spot",
+    }
+
+
+def test_what_is_stated_live_stands_beside_a_list_of_stock_that_does_not_name_it() -> None:
+    both = frozenset({ON_DEMAND})
+    assert nanos(joined(*of_snapshot("m1"), priced(2 * NANO), stock_lists=both)[None, "m1", "on_demand"]) == 2 * NANO
+    assert (
+        nanos(joined(lists(purchases=both), priced(feed="snapshot"), stock_lists=both)[None, "m1", "on_demand"]) is None
+    )
+    assert joined(*of_snapshot("m1", SPOT), scores(None, "low"), stock_lists=frozenset({SPOT})).keys() == {
+        (None, "m1", "spot")
+    }
+    assert joined(*of_snapshot("m1", SPOT), stock_lists=frozenset({SPOT})) == {}
+
+
+def test_the_stock_of_a_snapshot_offers_nothing_that_a_whole_list_does_not_name() -> None:
+    old = [lists("snapshot"), stocked(Level.IN_STOCK, "snapshot", evidence=Evidence.SNAPSHOT)]
+    assert joined(*old, listed=False)
+    assert joined(*old, listed=False, stock_lists=frozenset({ON_DEMAND})) == {}
 
 
 # --- lists that do not agree

@@ -16,7 +16,7 @@ from store.engine import writing
 from store.offers import load, revisions
 from store.snapshot import load_bundled
 from store.tables import FLAGS, PRICES
-from tests.support.stored import LEASE, T0, opened, plan, planned_cell, rows
+from tests.support.stored import LEASE, T0, opened, plan, planned_cell, planned_provider, rows
 
 pytestmark = pytest.mark.both_databases
 
@@ -51,6 +51,21 @@ def test_its_offers_are_priced_by_date_and_never_confirmed_nor_fresh(loaded: Eng
         assert offer.stock.stale(just_after)
         assert not offer.confirmed(just_after)
         assert not offer.confirmed(offer.price.seen_at)
+
+
+@pytest.mark.parametrize(("site", "currencies"), [("cn", {"CNY"}), ("intl", set()), (None, {"CNY"})])
+def test_prices_of_one_site_are_not_shown_where_another_is_set(
+    loaded: Engine, site: str | None, currencies: set[str]
+) -> None:
+    """Alibaba's are those of its Chinese site; AWS has but one."""
+    for provider in ("alibaba", "aws"):
+        planning.plan(loaded, planned_provider(provider, site=site if provider == "alibaba" else None), [], T0)
+    found = load(loaded, ("alibaba", "cn-hangzhou"), T0)
+    assert {one.price.currency for one in found if one.price} == currencies
+    assert {one.place.site for one in found} <= {"cn"}
+    assert {one.place.site for one in load(loaded, AWS, T0)} == {None}
+    assert {row.site for row in snapshot_rows() if row.provider == "alibaba"} == {"cn"}
+    assert {row.site for row in snapshot_rows() if row.provider != "alibaba"} == {None}
 
 
 def test_a_known_price_reads_as_its_source_has_it(loaded: Engine) -> None:

@@ -12,6 +12,7 @@ from catalog.facts import Fact, Region, Zone
 from catalog.words import Evidence, Hosting, Level, Purchase
 from store import planning, record, schedule, snapshot
 from store.offers import load, revisions, shelves_of
+from store.record import Result
 from tests.support.databases import engine_at
 from tests.support.stored import (
     LEASE,
@@ -314,3 +315,75 @@ def test_the_snapshot_steps_back_for_what_was_polled(tmp_path: Path, feed: str) 
     assert offer.stock.evidence is Evidence.LISTED
     assert offer.price is not None
     assert (offer.price.nanos, offer.price.stale(T0), offer.price.source[:8]) == (526_000_000, True, "snapshot")
+
+
+T4, A10 = "ecs.gn6i-c4g1.xlarge", "ecs.gn7i-c8g1.2xlarge"
+PARTS = {"PostPaid": Purchase.ON_DEMAND, "SpotAsPriceGo": Purchase.SPOT}
+
+
+class Alibaba:
+    """Alibaba's bundled prices, and the stock of two regions, a cell for each way to buy, beside a list of hardware."""
+
+    def __init__(self, folder: Path) -> None:
+        self.engine = Cloud(folder).engine
+        snapshot.load_bundled(self.engine)
+        stocks = [("stock", region, part) for region in ("cn-hangzhou", "cn-beijing") for part in PARTS]
+        cells = [("machines", "cn-hangzhou", ""), ("machines", "cn-beijing", ""), *stocks]
+        planned = [
+            planned_cell(feed, provider="alibaba", place=place, part=part, absent=Level.UNKNOWN.value)
+            for feed, place, part in cells
+        ]
+        planning.plan(self.engine, planned_provider("alibaba", site="cn"), planned, T0)
+        found = schedule.claim(self.engine, T0, LEASE, 99)
+        self._leases = {(one.feed, one.place, one.part): one for one in found}
+        for region in ("cn-hangzhou", "cn-beijing"):
+            self.told(
+                "machines", region, "", *(machine(name, region=region, purchases=frozenset()) for name in (T4, A10))
+            )
+
+    def told(self, feed: str, region: str, part: str, *facts: Fact) -> None:
+        record.record(self.engine, self._leases[feed, region, part], record.Answer(list(facts)), T0, T0)
+
+    def stock(self, region: str, part: str, *names: str) -> None:
+        kinds = frozenset({PARTS[part]})
+        self.told("stock", region, part, *(stock(name, region=region, purchases=kinds) for name in names))
+
+    def off(self, region: str, part: str) -> None:
+        record.failed(self.engine, self._leases["stock", region, part], Result("off", error="no right"), T0, T0)
+
+    def on_demand(self, region: str = "cn-hangzhou") -> set[str]:
+        found = load(self.engine, ("alibaba", region), T0)
+        return {one.machine.instance_type for one in found if one.purchase is Purchase.ON_DEMAND}
+
+
+def test_a_bundled_price_of_a_machine_that_is_not_sold_there_ends_with_the_first_whole_stock(tmp_path: Path) -> None:
+    cloud = Alibaba(tmp_path)
+    assert cloud.on_demand() == {T4, A10}
+    cloud.stock("cn-hangzhou", "SpotAsPriceGo", A10, T4)
+    assert cloud.on_demand() == {T4, A10}, "what is sold as spot says nothing of what is on demand"
+    cloud.stock("cn-hangzhou", "PostPaid", A10)
+    assert cloud.on_demand() == {A10}
+    assert cloud.on_demand("cn-beijing") == {T4, A10}, "each region has a list of its own"
+    cloud.stock("cn-beijing", "PostPaid")
+    assert cloud.on_demand("cn-beijing") == set(), "a list that names nothing is one of what its like names elsewhere"
+
+
+def test_a_stock_that_is_not_served_or_failed_ends_no_bundled_price(tmp_path: Path) -> None:
+    cloud = Alibaba(tmp_path)
+    cloud.stock("cn-beijing", "PostPaid", A10)
+    cloud.stock("cn-hangzhou", "SpotAsPriceGo", A10)
+    cloud.off("cn-hangzhou", "PostPaid")
+    assert cloud.on_demand() == {T4, A10}
+    assert cloud.on_demand("cn-beijing") == {A10}
+
+
+def test_the_stock_of_capacity_blocks_ends_no_bundled_price_on_demand(tmp_path: Path) -> None:
+    engine = Cloud(tmp_path).engine
+    snapshot.load_bundled(engine)
+    before = {one.machine.instance_type for one in load(engine, ("aws", "us-east-1"), T0)}
+    planning.plan(engine, planned_provider("aws"), [planned_cell("stock", provider="aws", place="us-east-1")], T0)
+    (lease,) = [one for one in schedule.claim(engine, T0, LEASE, 10) if one.provider == "aws"]
+    block = stock("p5.48xlarge", region="us-east-1", purchases=frozenset({Purchase.CAPACITY_BLOCK}))
+    record.record(engine, lease, record.Answer([block]), T0, T0)
+    found = [one for one in load(engine, ("aws", "us-east-1"), T0) if one.purchase is Purchase.ON_DEMAND]
+    assert {one.machine.instance_type for one in found} == before

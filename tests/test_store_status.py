@@ -8,7 +8,7 @@ import pytest
 from catalog.facts import Region
 from store import planning, record, schedule
 from store.record import Answer, Result
-from store.status import FeedStatus, provider_statuses
+from store.status import FeedStatus, provider_statuses, unread
 from tests.support.stored import (
     LEASE,
     MINUTE,
@@ -18,6 +18,7 @@ from tests.support.stored import (
     opened,
     planned_cell,
     planned_provider,
+    price,
     stock,
 )
 
@@ -140,3 +141,23 @@ def test_many_places_that_are_off_are_counted_beyond_the_first_five(tmp_path: Pa
     for name in names:
         off(polled, name, "not served")
     assert shown(polled).reason == "off at 8 of 9 places: r1, r2, r3, r4, r5 and 3 more: not served"
+
+
+@pytest.mark.parametrize("feed", ["prices", "spot"])
+def test_a_machine_whose_price_is_never_had_does_not_keep_its_region_unread(tmp_path: Path, feed: str) -> None:
+    polled = Cloud(tmp_path, *(planned_cell(feed, part=part) for part in ("m1", "m2")), planned_cell(feed, place="r2"))
+    assert unread(polled.engine) == {("cloud", "r1"), ("cloud", "r2")}
+    record.failed(polled.engine, polled.claimed(at(0), feed, part="m1"), Result("failed", error="drift"), at(0), at(1))
+    assert unread(polled.engine) == {("cloud", "r1"), ("cloud", "r2")}, "a failure is no answer"
+    polled.told(at(0), price("m2"), feed=feed, part="m2")
+    assert unread(polled.engine) == {("cloud", "r2")}
+
+
+@pytest.mark.parametrize("feed", ["stock", "machines"])
+def test_of_a_list_in_parts_each_has_to_be_read(tmp_path: Path, feed: str) -> None:
+    """The stock of spot says nothing of the stock on demand."""
+    polled = Cloud(tmp_path, *(planned_cell(feed, part=part) for part in ("spot", "on_demand")))
+    polled.told(at(0), machine(), feed=feed, part="spot")
+    assert unread(polled.engine) == {("cloud", "r1")}
+    polled.told(at(0), machine(), feed=feed, part="on_demand")
+    assert unread(polled.engine) == frozenset()

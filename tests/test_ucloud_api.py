@@ -4,6 +4,7 @@ import hashlib
 import json
 import logging
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 from urllib.parse import parse_qsl
@@ -14,7 +15,7 @@ from ucloud.core.client import Client
 from ucloud.core.exc import RetCodeException
 
 import simcloud
-from catalog.facts import Machine, Price, Stock
+from catalog.facts import Machine, Note, Price, Stock
 from catalog.launch_codes import CodeKind, code_kind
 from catalog.words import Level, Purchase
 from collectors.base import (
@@ -60,12 +61,12 @@ def items_of(sim: simcloud.Sim, cell: Cell, **environ: str) -> list[Any]:
 
 
 def asked(answer: Canned, cell: Cell = STOCK, **environ: str) -> tuple[Mapping[str, str], dict[str, str], list[Page]]:
-    """The one request that a cell makes: its parameters, its headers, and the pages."""
+    """The request that a cell makes, the first of two for a price: its parameters, its headers, and the pages."""
     with canned(answer) as server:
         one = feed(cell.feed, config(server.url, (), **environ))
         pages = list(one.fetch(cell, NOW, {}))
-    ((path, headers, body),) = server.requests
-    assert path == "/"
+    (path, headers, body), *more = server.requests
+    assert (path, len(more)) == ("/", int(cell.feed == "prices"))
     return dict(parse_qsl(body.decode(), keep_blank_values=True)), headers, pages
 
 
@@ -89,8 +90,8 @@ def test_every_recorded_page_of_one_call_gives_its_facts_through_the_sdk_too() -
         if case.page.part.startswith("compshare"):
             continue  # made of more than one answer: tested against the simulated cloud
         cell = Cell("ucloud", case.feed, case.page.place, case.page.part)
-        _, _, pages = asked(Canned(200, case.page.body), cell)
-        found = [item for page in pages for item in feed(case.feed).parse(page)]
+        _, _, (page, *_) = asked(Canned(200, case.page.body), cell)
+        found = list(feed(case.feed).parse(page))
         assert lines(found) == case.facts_file.read_text("utf-8").splitlines(), case.name
         swept += 1
     assert swept > 8
@@ -129,6 +130,65 @@ def test_the_price_of_one_machine_is_asked_for_with_all_its_charge_types_and_its
     }
     assert (params["ShowPriceDetails"], params["Disks.0.IsBoot"], params["Disks.0.Size"]) == ("true", "True", "20")
     assert "ChargeType" not in params
+
+
+def test_the_price_of_spot_is_asked_for_by_name_and_otherwise_alike() -> None:
+    with canned(EMPTY) as server:
+        first, second = list(feed("prices", config(server.url)).fetch(PRICE, NOW, {}))
+    asked_for = [dict(parse_qsl(body.decode())) for _, _, body in server.requests]
+    without = [{name: value for name, value in one.items() if name != "Signature"} for one in asked_for]
+    assert without[1] == without[0] | {"ChargeType": "Spot"}
+    assert (first.name, second.name) == (
+        "GetUHostInstancePrice cn-wlcb G.T4/4.1g.4c.8m",
+        "GetUHostInstancePrice cn-wlcb G.T4/4.1g.4c.8m Spot",
+    )
+
+
+@pytest.mark.parametrize("code", [8064, 8066, 8039, 99999])
+def test_a_size_that_is_refused_has_no_price_and_that_is_no_failure(code: int) -> None:
+    with canned(told(code)) as server:
+        one = feed("prices", config(server.url))
+        items = [item for page in one.fetch(PRICE, NOW, {}) for item in one.parse(page)]
+    assert items == [
+        Note("not_priced", f"{PRICE.part}: RetCode {code}"),
+        Note("not_priced", f"{PRICE.part} Spot: RetCode {code}"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("code", "expected"), [(8090, Unavailable), (153, Throttled), (171, AuthFailed), (299, NotServed), (230, Drift)]
+)
+def test_what_is_not_about_the_size_is_an_error_of_the_price_too(code: int, expected: type[ProviderError]) -> None:
+    assert type(refused(told(code), PRICE)) is expected
+
+
+@pytest.mark.parametrize("code", [230, 8064, 8039])
+def test_a_machine_that_is_not_sold_as_spot_keeps_its_other_prices(code: int) -> None:
+    """UCloud has no code of its own for that: a parameter is refused, or the order."""
+    hour = {"ChargeType": "Dynamic", "Price": 2.5, "PriceDetail": {"UHost": 2.4}}
+    good = Page("GetUHostInstancePrice x", json.dumps({"RetCode": 0, "PriceSet": [hour]}).encode(), NOW, "r", "m")
+    bad = replace(good, name=f"{good.name} Spot", body=json.dumps({"RetCode": code, "Message": "no"}).encode())
+    items = [item for page in (good, bad) for item in feed("prices").parse(page)]
+    assert [(one.purchase, one.nanos) for one in of(Price, items)] == [(Purchase.ON_DEMAND, 2_400_000_000)]
+    assert of(Note, items) == [Note("not_priced", f"m Spot: RetCode {code}")]
+
+
+@pytest.mark.parametrize(("charge", "noted"), [("Dynamic", "other_charge_type"), (None, "other_charge_type")])
+def test_an_answer_about_spot_prices_nothing_else(charge: str | None, noted: str) -> None:
+    rows = [{"ChargeType": charge, "Price": 2.5, "PriceDetail": {"UHost": 2.4}}]
+    page = Page("GetUHostInstancePrice x Spot", json.dumps({"RetCode": 0, "PriceSet": rows}).encode(), NOW, "r", "m")
+    assert list(feed("prices").parse(page)) == [Note(noted, charge or "m", record=True)]
+    none = replace(page, body=b'{"RetCode": 0, "PriceSet": []}')
+    assert list(feed("prices").parse(none)) == [Note("not_priced", "m Spot")]
+    with pytest.raises(Drift, match="PriceSet"):
+        list(feed("prices").parse(replace(page, body=b'{"RetCode": 0}')))
+
+
+def test_a_card_of_compshare_that_is_refused_is_noted_too() -> None:
+    page = Page("GetCompShareInstancePrice Month z1", b'{"RetCode": 8064, "Message": "no"}', NOW, "r", "compshare.X")
+    assert list(feed("prices").parse(page)) == [Note("not_priced", "compshare.X in z1: RetCode 8064")]
+    with pytest.raises(Drift):
+        list(feed("prices").parse(replace(page, body=b'{"RetCode": 150}')))
 
 
 @pytest.mark.parametrize(
@@ -209,8 +269,10 @@ def test_without_a_key_every_feed_is_off_and_says_what_to_set() -> None:
     assert all("UCLOUD_PRIVATE_KEY" in why and "UCLOUD_PROJECT_ID" in why for why in built.off().values())
 
 
-def test_a_throttled_feed_pauses_no_other() -> None:
+def test_all_feeds_share_the_accounts_calls_and_a_throttled_one_pauses_no_other() -> None:
+    """One rate for whatever the account asks, as nobody says what UCloud counts together; stock waits for no pause."""
     limits = {one.name: one.limit(Cell("ucloud", one.name)) for one in provider("ucloud", config()).feeds()}
+    assert {one.key for one in limits.values()} == {"ucloud"}
     assert len({one.pause_key or one.key for one in limits.values()}) == 3
     assert {one.per_second for one in limits.values()} == {2.0}
 
@@ -337,7 +399,19 @@ def test_every_machine_in_the_scenario_has_its_prices(sim: simcloud.Sim) -> None
             found = {one.purchase for one in of(Price, items_of(sim, cell))}
         assert {Purchase.ON_DEMAND, Purchase.MONTH, Purchase.RESERVED_1Y} <= found
         assert (Purchase.SPOT in found) is cell.part.startswith("G.4090.")
-        assert len(calls) == 1
+        assert len(calls) == 2
+
+
+def test_the_simulated_cloud_tells_spot_only_where_it_is_named_as_ucloud_s_page_does(sim: simcloud.Sim) -> None:
+    size: dict[str, Any] = {"MachineType": "G", "GpuType": "4090", "GPU": 1, "CPU": 16, "Memory": 65536, "Count": 1}
+    size |= {"Region": "cn-wlcb", "Disks": [{"IsBoot": "True", "Type": "CLOUD_RSSD", "Size": 20}]}
+
+    def charges(**named: Any) -> set[str]:
+        return {row["ChargeType"] for row in invoked(sim, "GetUHostInstancePrice", **size, **named)["PriceSet"]}
+
+    assert charges() == {"Dynamic", "Month", "Year"}
+    assert charges(ChargeType="Spot") == {"Spot"}
+    assert charges(ChargeType="Month") == {"Month"}
 
 
 def test_a_card_of_compshare_is_priced_in_the_zones_that_name_it(sim: simcloud.Sim) -> None:

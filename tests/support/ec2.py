@@ -27,6 +27,8 @@ class Call:
     region: str
     service: str
     parameters: Mapping[str, str]
+    headers: Mapping[str, str] = field(default_factory=dict)
+    """Of the request, the names in lower case."""
 
     def values(self, prefix: str) -> list[str]:
         """The values of all parameters whose name begins so."""
@@ -62,7 +64,8 @@ def ec2(answer: Callable[[Call], Answer]) -> Iterator[Asked]:
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
             length = int(self.headers.get("Content-Length") or 0)
-            call = _call(self.headers.get("Authorization", ""), self.rfile.read(length).decode())
+            headers = {name.lower(): value for name, value in self.headers.items()}
+            call = _call(headers, self.rfile.read(length).decode())
             asked.calls.append(call)
             found = answer(call)
             canned = found if isinstance(found, Canned) else Canned(200, _xml(call.action, found))
@@ -94,10 +97,10 @@ def plain(body: bytes) -> dict[str, Any]:
     return found
 
 
-def _call(authorization: str, body: str) -> Call:
+def _call(headers: Mapping[str, str], body: str) -> Call:
     parameters = dict(parse_qsl(body, keep_blank_values=True))
-    scope = authorization.partition("Credential=")[2].partition(",")[0].split("/")
-    return Call(parameters["Action"], scope[2], scope[3], parameters)
+    scope = headers.get("authorization", "").partition("Credential=")[2].partition(",")[0].split("/")
+    return Call(parameters["Action"], scope[2], scope[3], parameters, headers)
 
 
 @cache

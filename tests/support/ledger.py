@@ -26,6 +26,7 @@ WAITS = {
     "alibaba": "the provider Alibaba Cloud",
     "vast": "the provider Vast",
     "lambda": "the provider Lambda",
+    "accounts": "launches that another account of the provider told of: they are not shared",
     "watches": "watches",
     "webhooks": "deliveries to targets",
 }
