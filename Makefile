@@ -15,7 +15,7 @@ demo: install  ## The same with simulated clouds and a throwaway database
 	$(BIN)/gpufare serve --demo
 
 test: $(VENV)/installed-dev  ## All tests, on all cores; on PostgreSQL too where one answers on 127.0.0.1:5432
-	$(BIN)/python -m pytest -n auto --dist loadfile
+	$(BIN)/python -m pytest -n auto --dist loadfile --no-loadscope-reorder
 
 bench: .venv-bench/installed  ## What it costs, beside peers measured in the same run: some ten minutes
 	.venv-bench/bin/python -m bench

@@ -5,6 +5,7 @@ are ours.
 import logging
 from collections.abc import Mapping
 from datetime import datetime
+from functools import cache
 from typing import Any, ClassVar
 
 from collectors.base import (
@@ -289,11 +290,24 @@ def _session(config: Config) -> Any:
     if config.beside and not has_credentials(config):
         raise AuthFailed("aws: " + (unusable(config) or f"set {' and '.join(KEYS)}"))
     core = Session()
+    core.register_component("data_loader", _descriptions())
     session = boto3.Session(**_credentials(config.environ), botocore_session=core)
+    paths = _descriptions().search_paths
+    paths[:] = dict.fromkeys(paths)  # each session of boto3 adds its own to them
     if config.beside:
         for method in OF_PROCESS:
             core.get_component("credential_provider").remove(method)
     return session
+
+
+@cache
+def _descriptions() -> Any:
+    """botocore's reader of what it knows of the services, one for all sessions: with one for each, as is its way, every
+    poll would parse a megabyte of JSON.
+    """
+    from botocore.loaders import create_loader
+
+    return create_loader()
 
 
 def _credentials(environ: Mapping[str, str]) -> dict[str, str | None]:

@@ -279,7 +279,8 @@ def run(arguments: argparse.Namespace) -> int:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="gpufare-soak-")))
         database = stack.enter_context(own_database(arguments.database))
         environ = os.environ | {"PYTHONPATH": str(ROOT)}
-        clouds = Process(folder, "clouds", ["simcloud", "--env-json", "--exit-with-parent"], environ)
+        served = ["--providers", arguments.clouds] if arguments.clouds else []
+        clouds = Process(folder, "clouds", ["simcloud", "--env-json", "--exit-with-parent", *served], environ)
         stack.callback(clouds.end)
         environ = environment(folder, database, json.loads(clouds.first_line()))
         server = Process(folder, "api", ["cli", "api", "--port", "0"], environ)
@@ -398,6 +399,7 @@ def main() -> None:
     """Read the arguments and run."""
     parser = argparse.ArgumentParser(description="Run many processes over one PostgreSQL and see that nothing is lost.")
     parser.add_argument("--seconds", type=float, default=600.0, help="how long (default 600)")
+    parser.add_argument("--clouds", default="", help="which simulated clouds, separated by commas (default all)")
     parser.add_argument("--workers", type=int, default=3, help="how many workers (default 3)")
     parser.add_argument("--database", default=SERVER, help="a database of the server, on which to make another")
     parser.add_argument("--kill", action="store_true", help="kill -9 each worker in turn, and start another")

@@ -11,6 +11,14 @@ settings.register_profile("gpufare", deadline=None)  # how long an example takes
 settings.load_profile("gpufare")
 
 
+LONG = ("test_serve", "test_all_clouds", "test_many_workers", "test_readme", "test_bench", "test_worker", "test_cli")
+"""Files whose few tests take long: begun first, so that no core waits for another one in the end."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    items.sort(key=lambda item: LONG.index(item.path.stem) if item.path.stem in LONG else len(LONG))
+
+
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if metafunc.definition.get_closest_marker("both_databases"):
         metafunc.fixturenames.insert(0, "database")  # before any fixture that opens one
