@@ -1,5 +1,6 @@
 """Which database a test runs on."""
 
+import os
 from collections.abc import Iterator
 
 import pytest
@@ -13,6 +14,11 @@ settings.load_profile("gpufare")
 
 LONG = ("test_serve", "test_all_clouds", "test_many_workers", "test_readme", "test_bench", "test_worker", "test_cli")
 """Files whose few tests take long: begun first, so that no core waits for another one in the end."""
+
+
+def pytest_xdist_auto_num_workers() -> int:
+    """Two processes a core: many tests wait for servers and processes of their own."""
+    return 2 * (os.cpu_count() or 1)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
