@@ -12,7 +12,7 @@ settings.register_profile("gpufare", deadline=None)  # how long an example takes
 settings.load_profile("gpufare")
 
 
-LONG = ("test_serve", "test_all_clouds", "test_many_workers", "test_readme", "test_bench", "test_worker", "test_cli")
+LONG = ("test_serve", "test_cli", "test_worker", "test_all_clouds", "test_many_workers", "test_readme", "test_bench")
 """Files whose few tests take long: begun first, so that no core waits for another one in the end."""
 
 

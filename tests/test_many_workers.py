@@ -181,14 +181,13 @@ def test_connections_that_are_cut_in_the_middle_cost_no_poll(tmp_path: Path, url
 
 
 def test_the_soak_finds_nothing_wrong(tmp_path: Path) -> None:
-    """Three of the demo's clouds, short: two workers, each killed outright once."""
+    """Two of the demo's clouds, short: two workers, each killed outright once."""
     with new_database() as made:
         server = made
-    command = [sys.executable, "scripts/soak.py", "--seconds", "20", "--workers", "2", "--kill", "--slack", "60"]
-    command += ["--clouds", "tencent,runpod,aws"]
+    command = [sys.executable, "scripts/soak.py", "--seconds", "45", "--workers", "2", "--kill", "--slack", "60"]
+    command += ["--clouds", "tencent,runpod"]
     environ = environment(tmp_path, GPUFARE_TEST_POSTGRESQL=_server(server)) | {
         "GPUFARE_PROVIDERS__TENCENT__INTERVALS__STOCK": "2s",
-        "GPUFARE_PROVIDERS__AWS__INTERVALS__SPOT": "2s",
     }
     ran = subprocess.run(command, cwd=ROOT, env=environ, capture_output=True, text=True, check=False)  # noqa: S603
     assert ran.returncode == 0, ran.stdout + ran.stderr
