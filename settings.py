@@ -14,16 +14,33 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple
 
-from pydantic import BaseModel, ConfigDict, Field, PlainValidator, SecretStr, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, PlainValidator, ValidationError, model_validator
 from pydantic_core import ErrorDetails
 from pydantic_settings import BaseSettings, InitSettingsSource, PydanticBaseSettingsSource, SettingsConfigDict
 
 from catalog.accounts import kind_of
-from catalog.durations import UNITS, duration
+from catalog.durations import UNITS
 from catalog.fx import Rates
 from catalog.parameters import PARAMETERS
 from collectors.base import Config
 from collectors.registry import PROVIDERS
+from setting_values import (
+    Boolean,
+    DatabaseUrl,
+    Day,
+    Duration,
+    Endpoint,
+    Names,
+    Pair,
+    Polls,
+    Rate,
+    Secret,
+    Text,
+    Token,
+    Url,
+    names,
+    one_of,
+)
 
 PREFIX = "GPUFARE_"
 CONFIG = "GPUFARE_CONFIG"
@@ -79,127 +96,21 @@ class SettingsError(Exception):
         self.problems = problems
 
 
-def _duration(value: object) -> timedelta:
-    length = value if isinstance(value, timedelta) else duration(str(value))
-    if length is None:
-        raise ValueError(f"{value!r} is not a duration from 1s to 3650d, such as 60s, 10m, 24h or 7d.")
-    return length
-
-
-def _names(value: object) -> tuple[str, ...]:
-    given = list(value) if isinstance(value, list | tuple) else [value]
-    parts = [part for part in given if isinstance(part, str)]
-    if len(parts) < len(given):
-        raise ValueError("this is not a list of names: separate them by commas.")
-    names = (name.strip() for part in parts for name in part.split(","))
-    return tuple(dict.fromkeys(name for name in names if name))
-
-
 def _providers(value: object) -> tuple[str, ...]:
-    return tuple(name if is_account(name) else _one_of(name, known_providers()) for name in _names(value))
-
-
-def _boolean(value: object) -> bool:
-    return _one_of(str(value).lower(), ("true", "false")) == "true"
-
-
-def _text(value: object) -> str:
-    if isinstance(value, list | tuple):
-        return ",".join(map(_text, value))
-    return str(value).lower() if isinstance(value, bool) else str(value)
+    return tuple(name if is_account(name) else one_of(name, known_providers()) for name in names(value))
 
 
 def _log_level(value: object) -> str:
-    return _one_of(str(value).lower(), LOG_LEVELS)
+    return one_of(str(value).lower(), LOG_LEVELS)
 
 
 def _site(value: object) -> str:
-    return _one_of(str(value), ("cn", "intl"))
+    return one_of(str(value), ("cn", "intl"))
 
 
 def _price_source(value: object) -> str:
-    return _one_of(str(value), ("list", "api"))
+    return one_of(str(value), ("list", "api"))
 
-
-def _polls(value: object) -> int:
-    if not re.fullmatch(r"[0-9]{1,3}", str(value)) or not 1 <= int(str(value)) <= 256:
-        raise ValueError(f"{value!r} is not a whole number from 1 to 256.")
-    return int(str(value))
-
-
-def _rate(value: object) -> Decimal:
-    if not re.fullmatch(r"[0-9]+(\.[0-9]+)?", str(value)) or not Decimal(str(value)):
-        raise ValueError(f"{value!r} is not an exchange rate: write a decimal number above 0, such as 0.1389.")
-    return Decimal(str(value))
-
-
-def _pair(value: object) -> str:
-    if not re.fullmatch(r"[A-Z]{3}_[A-Z]{3}", str(value)) or str(value)[:3] == str(value)[4:]:
-        raise ValueError("the name is not two different currency codes, such as CNY_USD (USD for 1 CNY).")
-    return str(value).replace("_", "/")
-
-
-def _day(value: object) -> date:
-    try:
-        return date.fromisoformat(str(value))
-    except ValueError:
-        raise ValueError(f"{value!r} is not a day, such as 2026-11-28.") from None
-
-
-def _url(value: object) -> str:
-    # The value may hold a password: no message repeats it.
-    found = re.fullmatch(r"https?://([\w.-]+|\[[0-9A-Fa-f:.]+])(?::([0-9]{1,5}))?(/[^\s?#@]*)?", str(value), re.ASCII)
-    if not found or not 1 <= int(found[2] or 80) <= 65535:
-        raise ValueError("write http:// or https:// and a host, without a password, such as https://example.com:8000.")
-    return str(value).rstrip("/")
-
-
-def _endpoint(value: object) -> str:
-    url = _url(value)
-    if url.count("/") > 2:
-        raise ValueError("write scheme, host and port only, such as http://127.0.0.1:9000: the path is added to it.")
-    return url
-
-
-def _token(value: object) -> SecretStr:
-    # The value is a secret: no message repeats it.
-    if not isinstance(value, str) or not re.fullmatch(r"[!-~]+", value):
-        raise ValueError("write letters, digits and signs of ASCII without blanks: it travels in a header.")
-    return SecretStr(value)
-
-
-def _secret(value: object) -> SecretStr:
-    # The value is a secret: no message repeats it. Whether a header can hold it, who sends it says.
-    if not isinstance(value, str):
-        raise ValueError("write a text, between quotes.")  # noqa: TRY004 - pydantic makes a sentence of ValueError alone
-    return SecretStr(value)
-
-
-def _database_url(value: object) -> str:
-    # The value may hold a password: no message repeats it.
-    if not re.match(r"(sqlite:///|postgresql\+psycopg://).", str(value)):
-        raise ValueError("write sqlite:///FILE or postgresql+psycopg://USER:PASSWORD@HOST/DATABASE.")
-    return str(value)
-
-
-def _one_of(value: str, allowed: Iterable[str]) -> str:
-    """`value` itself. Raises ValueError with what is allowed, and which of it is near."""
-    names = sorted(allowed)
-    if value not in names:
-        near = get_close_matches(value, names, n=3)
-        hint = f" Did you mean {' or '.join(near)}?" if near else ""
-        raise ValueError(f"{value!r} is not one of {', '.join(names)}.{hint}")
-    return value
-
-
-Boolean = Annotated[bool, PlainValidator(_boolean)]
-Duration = Annotated[timedelta, PlainValidator(_duration)]
-Names = Annotated[tuple[str, ...], PlainValidator(_names)]
-Endpoint = Annotated[str, PlainValidator(_endpoint)]
-Pair = Annotated[str, PlainValidator(_pair)]
-Rate = Annotated[Decimal, PlainValidator(_rate)]
-Secret = Annotated[SecretStr, PlainValidator(_secret)]
-Text = Annotated[str, PlainValidator(_text)]
 
 _STRICT = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
 
@@ -268,7 +179,7 @@ class Worker(BaseModel):
 
     model_config = _STRICT
 
-    polls: Annotated[int, PlainValidator(_polls)] = Field(
+    polls: Polls = Field(
         default=4,
         description="Polls at once of each provider, 1 to 256; its feeds that ask about one machine at a time have as "
         "many besides.",
@@ -289,20 +200,20 @@ class Settings(BaseSettings):
 
     model_config = SettingsConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True, case_sensitive=True)
 
-    database_url: Annotated[str, PlainValidator(_database_url)] = Field(
+    database_url: DatabaseUrl = Field(
         repr=False,
         description="`sqlite:///FILE` or `postgresql+psycopg://USER:PASSWORD@HOST/DATABASE`.",
         json_schema_extra={"default": "SQLite in the user's data folder (`~/.local/share/gpufare/gpufare.db`)"},
     )
-    url: Annotated[str, PlainValidator(_url)] | None = Field(
+    url: Url | None = Field(
         default=None, description="The server that reading commands ask; unset, they read the database."
     )
-    api_token: Annotated[SecretStr, PlainValidator(_token)] | None = Field(
+    api_token: Token | None = Field(
         default=None,
         description="What writes must carry, and reads off loopback; unset, the server listens on loopback only.",
     )
     public_reads: Boolean = Field(default=False, description="`true`: reads need no token anywhere.")
-    fx_date: Annotated[date, PlainValidator(_day)] | None = Field(
+    fx_date: Day | None = Field(
         default=None,
         description="The day of the exchange rates set by hand, such as `2026-11-28`; needed beside any of them.",
     )

@@ -8,17 +8,17 @@ DescribePrice and DescribeSpotPriceHistory in `alibaba_prices`. Source: the docs
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import ClassVar, TypeAlias
+from typing import Any, ClassVar, TypeAlias
 
 from catalog.facts import Fact, Note, Region, Stock
 from catalog.words import Evidence, Level, Purchase
-from collectors.alibaba_api import CREDENTIALS, NAME, call, credentials, endpoint
+from collectors.alibaba_api import CREDENTIALS, NAME, call, endpoint
 from collectors.alibaba_machine import kind_of, machine_of, may_have_gpu
 from collectors.alibaba_prices import CURRENCIES, Prices, Spot, limit_of
-from collectors.base import Cell, Config, Feed, Limit, Page
+from collectors.base import Cell, Config, Limit, Page
+from collectors.keyed import Keyed
 from collectors.reading import Record, record_of
 
-SITE = "GPUFARE_PROVIDERS__ALIBABA__SITE"
 HOME = {"cn": "cn-hangzhou", "intl": "ap-southeast-1"}
 """The region that is asked for the list of regions; it is the same everywhere."""
 REGIONS_ACTION, TYPES_ACTION, STOCK_ACTION, ADVICE_ACTION = (
@@ -188,35 +188,14 @@ class Scores(_RegionalFeed):
         yield from answer.leftovers(_ANSWER)
 
 
-class Alibaba:
+class Alibaba(Keyed):
     """Alibaba Cloud, of its Chinese or its international site."""
 
     name: ClassVar[str] = NAME
     evidence: ClassVar[tuple[Evidence, ...]] = (Evidence.REPORTED, Evidence.SCORED)
-    all_feeds: ClassVar = (Places, Machines, Stocks, Prices, Spot, Scores)
-
-    def __init__(self, config: Config) -> None:
-        self._config = config
-
-    @property
-    def account(self) -> bool:
-        """Whether both halves of a key are there."""
-        return all(credentials(self._config))
-
-    def feeds(self) -> Iterable[Feed]:
-        """All of them, or none."""
-        return [] if self._missing() else [feed(self._config) for feed in self.all_feeds]
-
-    def off(self) -> Mapping[str, str]:
-        """The same for every feed: the key, the site, or both."""
-        missing = self._missing()
-        return {feed.name: f"set {missing}" for feed in self.all_feeds} if missing else {}
-
-    def _missing(self) -> str:
-        wanted = [] if self.account else [" and ".join(CREDENTIALS)]
-        if self._config.site not in CURRENCIES:
-            wanted.append(f"{SITE} to cn (an account billed in CNY) or intl (in USD); it is never guessed")
-        return ", and ".join(wanted)
+    all_feeds: ClassVar[tuple[Any, ...]] = (Places, Machines, Stocks, Prices, Spot, Scores)
+    keys: ClassVar[tuple[str, ...]] = CREDENTIALS
+    currencies: ClassVar[Mapping[str, str]] = CURRENCIES
 
 
 def _region(row: Record) -> Iterator[_Item]:

@@ -26,7 +26,7 @@ from collectors.base import (
     Unavailable,
     calling,
 )
-from collectors.credentials import sendable, stated
+from collectors.credentials import sendable
 from collectors.http import CONNECT_S, MAX_BODY_BYTES, SHOWN_BYTES, deadline, first_bytes, retry_after, status_error
 from collectors.sdk import extra
 
@@ -82,11 +82,6 @@ class _Refused(Exception):
 def endpoint(region: str) -> str:
     """The host that answers for a region: another one's answers 500, or an empty success."""
     return ENDPOINTS.get(region, f"ecs.{region}.aliyuncs.com")
-
-
-def credentials(config: Config) -> list[str]:
-    """Key id and secret, each empty where it is not set."""
-    return [stated(config.environ, name) for name in CREDENTIALS]
 
 
 def call(

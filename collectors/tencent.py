@@ -11,17 +11,17 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from decimal import Decimal
 from functools import partial
-from typing import ClassVar, TypeAlias
+from typing import Any, ClassVar, TypeAlias
 
 from catalog.facts import Fact, Note, Price, Region, Stock
 from catalog.money import price_nanos, term_hour_nanos
 from catalog.words import Evidence, Level, Purchase
-from collectors.base import Cell, Config, Feed, Limit, Page
+from collectors.base import Cell, Config, Limit, Page
+from collectors.keyed import Keyed
 from collectors.reading import Record, record_of
-from collectors.tencent_api import CREDENTIALS, NAME, call, credentials, cut
+from collectors.tencent_api import CREDENTIALS, NAME, call, cut
 from collectors.tencent_machine import hardware_of, machine_of
 
-SITE = "GPUFARE_PROVIDERS__TENCENT__SITE"
 CURRENCIES = {"cn": "CNY", "intl": "USD"}
 """By the account's site, as no answer names its currency: an international account sees ap-guangzhou in USD."""
 CALLS_PER_SECOND = 20.0  # Tencent's page says 40 for each action; a public report was throttled above 20
@@ -169,35 +169,14 @@ class StockAndPrices(_Feed):
         yield from answer.leftovers(_ANSWER)
 
 
-class Tencent:
+class Tencent(Keyed):
     """Tencent Cloud, of its Chinese or its international site."""
 
     name: ClassVar[str] = NAME
     evidence: ClassVar[tuple[Evidence, ...]] = (Evidence.REPORTED,)
-    all_feeds: ClassVar = (Places, Machines, StockAndPrices)
-
-    def __init__(self, config: Config) -> None:
-        self._config = config
-
-    @property
-    def account(self) -> bool:
-        """Whether both halves of a key are there."""
-        return all(credentials(self._config))
-
-    def feeds(self) -> Iterable[Feed]:
-        """All of them, or none."""
-        return [] if self._missing() else [feed(self._config) for feed in self.all_feeds]
-
-    def off(self) -> Mapping[str, str]:
-        """The same for every feed: the key, the site, or both."""
-        missing = self._missing()
-        return {feed.name: f"set {missing}" for feed in self.all_feeds} if missing else {}
-
-    def _missing(self) -> str:
-        wanted = [] if self.account else [" and ".join(CREDENTIALS)]
-        if self._config.site not in CURRENCIES:
-            wanted.append(f"{SITE} to cn (an account billed in CNY) or intl (in USD); it is never guessed")
-        return ", and ".join(wanted)
+    all_feeds: ClassVar[tuple[Any, ...]] = (Places, Machines, StockAndPrices)
+    keys: ClassVar[tuple[str, ...]] = CREDENTIALS
+    currencies: ClassVar[Mapping[str, str]] = CURRENCIES
 
 
 def _answer(page: Page) -> Record:

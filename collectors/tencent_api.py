@@ -22,7 +22,7 @@ from collectors.base import (
     Unavailable,
     calling,
 )
-from collectors.credentials import sendable, stated
+from collectors.credentials import sendable
 from collectors.http import CONNECT_S, MAX_BODY_BYTES, SHOWN_BYTES, deadline, first_bytes, retry_after, status_error
 from collectors.sdk import extra
 
@@ -168,11 +168,6 @@ def _endpoint(config: Config, service: str) -> tuple[str, str]:
         setting = f"GPUFARE_PROVIDERS__TENCENT__ENDPOINTS__{service.upper()}"
         raise NotConfigured(f"{setting} is no address: write scheme, host and port, as in http://127.0.0.1:8001")
     return parts.scheme, parts.netloc
-
-
-def credentials(config: Config) -> list[str]:
-    """Secret id and key, each empty where it is not set."""
-    return [stated(config.environ, name) for name in CREDENTIALS]
 
 
 def cut(body: bytes, listed: str) -> Iterator[bytes]:

@@ -9,15 +9,16 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import partial
-from typing import ClassVar, TypeAlias
+from typing import Any, ClassVar, TypeAlias
 
 from catalog.facts import Fact, Note, Region, Stock, Zone
 from catalog.words import Evidence, Level, Purchase
 from collectors import ucloud_compshare as compshare
-from collectors.base import Cell, Config, Feed, Limit, Page
+from collectors.base import Cell, Config, Limit, Page
 from collectors.credentials import stated
+from collectors.keyed import Keyed
 from collectors.reading import JsonValue, Record, record_of
-from collectors.ucloud_api import ENVELOPE, KEYS, NAME, PROJECT, answered, call, credentials
+from collectors.ucloud_api import ENVELOPE, KEYS, NAME, PROJECT, answered, call
 from collectors.ucloud_machine import COMPSHARE, UNNAMED, Model, Size, machine, model_of, size_of
 from collectors.ucloud_prices import pages, read_prices
 
@@ -150,31 +151,14 @@ class Prices(_Feed):
             yield from read_prices(page)
 
 
-class UCloud:
+class UCloud(Keyed):
     """UCloud, of mainland China and beyond: one site, billed in CNY."""
 
     name: ClassVar[str] = NAME
     evidence: ClassVar[tuple[Evidence, ...]] = (Evidence.REPORTED,)
-    all_feeds: ClassVar = (Places, StockFeed, Prices)
-
-    def __init__(self, config: Config) -> None:
-        self._config = config
-
-    @property
-    def account(self) -> bool:
-        """Whether both halves of a key are there."""
-        return all(credentials(self._config))
-
-    def feeds(self) -> Iterable[Feed]:
-        """All of them, or none."""
-        return [feed(self._config) for feed in self.all_feeds] if self.account else []
-
-    def off(self) -> Mapping[str, str]:
-        """The same for every feed: the key."""
-        if self.account:
-            return {}
-        said = f"set {' and '.join(KEYS)} (and {PROJECT}, which a sub-account must name)"
-        return {feed.name: said for feed in self.all_feeds}
+    all_feeds: ClassVar[tuple[Any, ...]] = (Places, StockFeed, Prices)
+    keys: ClassVar[tuple[str, ...]] = KEYS
+    besides: ClassVar[str] = f" (and {PROJECT}, which a sub-account must name)"
 
 
 def _regions(answer: Record) -> Iterator[_Item]:

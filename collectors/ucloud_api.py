@@ -11,7 +11,7 @@ from typing import Any
 from urllib.parse import urlencode
 
 from collectors.base import AuthFailed, Cell, Config, Drift, NotServed, Page, ProviderError, Throttled, Unavailable
-from collectors.credentials import sendable, stated
+from collectors.credentials import sendable
 from collectors.http import MAX_BODY_BYTES, SHOWN_BYTES, first_bytes, retry_after, status_error, streamed
 from collectors.reading import Record, record_of
 from collectors.sdk import extra
@@ -170,8 +170,3 @@ def answered(answer: Record) -> Record:
     """The answer, for reading. An error beside a list is still an error, and the list no answer."""
     refusal(answer, lambda _code: False)
     return answer
-
-
-def credentials(config: Config) -> list[str]:
-    """Public and private key, each empty where it is not set."""
-    return [stated(config.environ, name) for name in KEYS]

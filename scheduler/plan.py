@@ -1,7 +1,7 @@
 """Planning: providers as the settings want them become cells in the schedule."""
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from datetime import datetime, timedelta
 from hashlib import sha256
 
@@ -43,10 +43,13 @@ class Configured:
         """Tells changed settings or credentials, without holding any; and another version of this program, since
         "unchanged" would confirm what the one before read of an answer.
         """
-        config = self.config
-        settings = (sorted(config.environ.items()), config.regions, config.site, sorted(config.endpoints.items()))
-        told = (self.version, *settings, config.scores, config.price_source)
+        told = (self.version, *(_in_order(getattr(self.config, each.name)) for each in fields(self.config)))
         return sha256(repr(told).encode()).hexdigest()
+
+
+def _in_order(value: object) -> object:
+    """The same for equal values, whatever the order of a mapping."""
+    return sorted(value.items()) if isinstance(value, Mapping) else value
 
 
 def plan(engine: Engine, configured: Iterable[Configured], now: datetime) -> int:

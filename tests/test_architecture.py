@@ -14,7 +14,7 @@ from collectors import base
 ROOT = Path(__file__).parents[1]
 WORDS = {"catalog"}
 INSIDE = WORDS | {"collectors", "store", "selector"}
-EVERYTHING = INSIDE | {"scheduler", "api", "simcloud", "commands", "cli", "settings"}
+EVERYTHING = INSIDE | {"scheduler", "api", "simcloud", "commands", "cli", "settings", "setting_values"}
 MAY_IMPORT = {
     "catalog": WORDS,
     "collectors": WORDS | {"collectors"},
@@ -23,7 +23,8 @@ MAY_IMPORT = {
     "scheduler": INSIDE | {"scheduler"},
     "api": WORDS | {"store", "selector", "api"},
     "simcloud": {"simcloud"},
-    "settings": WORDS | {"collectors.base", "collectors.registry"},
+    "settings": WORDS | {"collectors.base", "collectors.registry", "setting_values"},
+    "setting_values": WORDS,
     "commands": EVERYTHING,
     "cli": EVERYTHING,
 }

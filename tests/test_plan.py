@@ -1,7 +1,7 @@
 """Planning: what the settings and the providers want becomes cells, and nothing that is known is lost by it."""
 
 import importlib.metadata
-from dataclasses import replace
+from dataclasses import fields, replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -10,7 +10,7 @@ import pytest
 from sqlalchemy import Engine, select
 
 from catalog.facts import Region
-from collectors.base import Cell
+from collectors.base import Cell, Config
 from scheduler.crew import poll_and_plan
 from scheduler.plan import Configured, plan, plan_one
 from scheduler.poll import LEASE, Polls, poll
@@ -175,6 +175,25 @@ def test_the_fingerprint_holds_no_secret_and_is_the_same_in_every_process() -> N
     assert one.fingerprint() == again.fingerprint()
     assert "S3cr3t" not in one.fingerprint()
     assert "S3cr3t" not in repr(one.config)
+
+
+OTHERWISE: dict[str, Any] = {
+    "environ": {"KEY": "S3cr3t"},
+    "regions": ("r1",),
+    "site": "cn",
+    "endpoints": {"api": "http://127.0.0.1:1"},
+    "timeout": timedelta(seconds=1),
+    "scores": True,
+    "price_source": "api",
+    "beside": True,
+}
+
+
+@pytest.mark.parametrize("name", [each.name for each in fields(Config)])
+def test_whatever_a_provider_is_built_from_changes_the_fingerprint(name: str) -> None:
+    before = configured(ScriptedFeed())
+    after = replace(before, config=replace(before.config, **{name: OTHERWISE[name]}))
+    assert before.fingerprint() != after.fingerprint()
 
 
 def test_another_version_of_the_program_keeps_no_memo_of_what_the_one_before_read(engine: Engine) -> None:
