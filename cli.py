@@ -5,10 +5,10 @@ Nothing heavy is imported before it is used, so that `gpufare --help` takes no t
 
 import contextlib
 import signal
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -17,6 +17,7 @@ from commands import build
 from commands.asking import ask, print_json, with_parameters
 from commands.ending import Group
 from commands.output import complain, say
+from selector.sizing_asked import RECOMMEND_PARAMETERS
 
 CONFIRMED, NOTHING, UNCONFIRMED = 0, 1, 3
 
@@ -91,7 +92,7 @@ def worker(
     engine = build.database(loaded)
     polls, providers = build.polls(engine), build.providers(loaded)
     keep = Keep(loaded.history.syncs, loaded.history.keep)
-    running = Worker(polls, providers, keep, loaded.worker.polls, alive_file)
+    running = Worker(polls, providers, keep, loaded.worker.polls, alive_file, build.exchange(loaded, polls))
     for name in (signal.SIGTERM, signal.SIGINT):
         signal.signal(name, lambda *_: running.stop())
     if exit_with_parent:
@@ -143,7 +144,11 @@ def _cheapest(
         complain(answer["message"])
     else:
         showing.cheapest(answer, explain=("explain", "true") in asked)
-    raise typer.Exit(NOTHING if best is None else CONFIRMED if best["stock"]["confirmed"] else UNCONFIRMED)
+    raise typer.Exit(_status(best))
+
+
+def _status(best: Mapping[str, Any] | None) -> int:
+    return NOTHING if best is None else CONFIRMED if best["stock"]["confirmed"] else UNCONFIRMED
 
 
 def _offers(asked: Sequence[tuple[str, str]] = (), as_json: JsonFlag = False) -> None:
@@ -156,6 +161,22 @@ def _offers(asked: Sequence[tuple[str, str]] = (), as_json: JsonFlag = False) ->
         return
     showing.offers(answer["items"])
     say(f"{len(answer['items'])} of {answer['total']} offers")
+
+
+def _recommend(
+    params: Annotated[str, typer.Argument(metavar="PARAMS", help="Parameters of the model: 8b, 8e9, 350m.")],
+    asked: Sequence[tuple[str, str]] = (),
+    as_json: JsonFlag = False,
+) -> None:
+    """The machine that a model needs for a task, with the arithmetic, and the cheapest. Exit status as `cheapest`."""
+    from commands import recommending
+
+    answer = ask(build.settings(), "GET", "/recommend", [("params", params), *asked])
+    if as_json:
+        print_json(answer)
+    else:
+        recommending.show(answer, explain=("explain", "true") in asked)
+    raise typer.Exit(_status(answer["cheapest"]["best"]))
 
 
 class Kind(StrEnum):
@@ -186,6 +207,7 @@ def _history(
 
 app.command("cheapest")(with_parameters(_cheapest, leading=("gpu",)))
 app.command("offers")(with_parameters(_offers, leading=()))
+app.command("recommend")(with_parameters(_recommend, leading=("params",), parameters=RECOMMEND_PARAMETERS))
 app.command("history")(with_parameters(_history, leading=("gpu",), parameters=HISTORY_PARAMETERS))
 
 

@@ -217,6 +217,15 @@ class Settings(BaseSettings):
         default=None,
         description="The day of the exchange rates set by hand, such as `2026-11-28`; needed beside any of them.",
     )
+    fx_refresh: Boolean = Field(
+        default=True,
+        description="Whether the worker fetches the European Central Bank's reference rates once a day. `false`: those "
+        "that come with the product.",
+    )
+    fx_endpoint: Endpoint | None = Field(
+        default=None,
+        description="Scheme, host and port to fetch them from, instead of `https://www.ecb.europa.eu`.",
+    )
     log: Annotated[str, PlainValidator(_log_level)] = Field(
         default="info", description=f"How much is logged: {', '.join(LOG_LEVELS)}."
     )
@@ -230,13 +239,14 @@ class Settings(BaseSettings):
     )
     fallback: Mapping[str, Names] = Field(
         default_factory=dict,
-        description="Regions to fall back on, in order; in the environment `-` of the region is written `_`.",
+        description="Regions to fall back on, in order; `auto` stands for the others nearby. In the environment `-` of "
+        "the region is written `_`.",
         json_schema_extra={"key": "<REGION>"},
     )
     fx: Mapping[Pair, Rate] = Field(
         default_factory=dict,
         description="An exchange rate set by hand: `CNY_USD` is USD for 1 CNY, and serves both directions.",
-        json_schema_extra={"key": "<PAIR>", "default": "the rates that come with the product"},
+        json_schema_extra={"key": "<PAIR>", "default": "the European Central Bank's"},
     )
     worker: Worker = Worker()
     launches: Launches = Launches()

@@ -9,7 +9,10 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from api.shapes import (
+    Billing,
     CheapestShape,
+    EstimateShape,
+    FixShape,
     FxShape,
     MissShape,
     NativePrice,
@@ -20,15 +23,19 @@ from api.shapes import (
     Upfront,
     WindowShape,
 )
+from catalog.billing import billing_of
 from catalog.facts import Machine, Window
 from catalog.fx import Rate
 from catalog.money import money_text, nanos_text
 from catalog.offers import SNAPSHOT, Offer, PriceNow
-from catalog.spec import Spec, number_text
+from catalog.spec import Nearness, Spec, number_text
+from catalog.words import Purchase
 from selector import measures
 from selector.context import Context
+from selector.job import JobCosts
 from selector.message import message
-from selector.ranking import Match, Miss, Ranking, Tier, Verdict
+from selector.nearness import FORMULA, estimated_rtt_ms
+from selector.ranking import Fix, Match, Miss, Ranking, Tier, Verdict
 from store.status import FeedStatus, ProviderStatus
 
 SHOWN_DECIMALS = 4
@@ -59,6 +66,7 @@ def cheapest_shape(ranking: Ranking, asked: Asked, providers: Sequence[ProviderS
         tiers=[_tier(tier) for tier in ranking.tiers],
         rejected=dict(ranking.rejected),
         nearest_misses=[_miss(miss, asked) for miss in ranking.nearest_misses],
+        fix=None if ranking.fix is None else _fix(ranking.fix, asked),
         sources=sources(providers, asked, shown, ranking.verdict),
         fx=[_fx(rate) for rate in ranking.rates],
         as_of=time_text(asked.context.now),
@@ -99,8 +107,8 @@ def offer_shape(offer: Offer, nanos: int | None, tier: int | None, asked: Asked)
         price_per_hour=_money(nanos),
         price_per_gpu_hour=_money(_per_gpu(nanos, machine.gpu_count)),
         currency=asked.spec.currency,
-        job_cost=None,
-        billing=None,
+        job_cost=_money(_job_nanos(offer, asked)),
+        billing=_billing(place.provider, offer.purchase),
         stock=_stock(offer, now, asked.spec.max_age),
         tier=tier,
         window=None if offer.price is None else _window(offer.price.window),
@@ -196,12 +204,28 @@ def figure(number: Fraction | None) -> int | float | None:
     return int(number) if number.denominator == 1 else float(round(number, 2))
 
 
+def _job_nanos(offer: Offer, asked: Asked) -> int | None:
+    job, context = asked.spec.job, asked.context
+    return None if job is None else JobCosts(job, asked.spec.currency, context.rates).nanos(offer)
+
+
+@lru_cache(maxsize=_KEPT)
+def _billing(provider: str, purchase: Purchase) -> Billing | None:
+    billing = billing_of(provider, purchase)
+    return None if billing is None else Billing(billing.increment_s, billing.minimum_s)
+
+
 def _match_or_none(match: Match | None, asked: Asked) -> OfferShape | None:
     return None if match is None else match_shape(match, asked)
 
 
 def _miss(miss: Miss, asked: Asked) -> MissShape:
     return MissShape(offer_shape(miss.offer, miss.nanos, None, asked), [str(reason) for reason in miss.reasons])
+
+
+def _fix(fix: Fix, asked: Asked) -> FixShape:
+    offer = offer_shape(fix.miss.offer, fix.miss.nanos, None, asked)
+    return FixShape(fix.change.parameter, fix.change.value, offer)
 
 
 def _tier(tier: Tier) -> TierShape:
@@ -214,6 +238,17 @@ def _tier(tier: Tier) -> TierShape:
         unknown=tier.unknown,
         stale=tier.stale,
         passed_over=tier.passed_over and tier.passed_over.value,
+        estimated_rtt_ms=None if tier.nearness is None else estimated_rtt_ms(tier.nearness.distance_m),
+        estimate=None if tier.nearness is None else _estimate(tier.nearness),
+    )
+
+
+def _estimate(near: Nearness) -> EstimateShape:
+    return EstimateShape(
+        rtt_ms=estimated_rtt_ms(near.distance_m),
+        distance_km=None if near.distance_m is None else round(near.distance_m / 1000),
+        origin=None if near.origin is None else ":".join(near.origin),
+        formula=FORMULA,
     )
 
 

@@ -10,6 +10,7 @@ from api import (
     routes_catalog,
     routes_feeds,
     routes_history,
+    routes_recommend,
     routes_service,
     routes_writes,
 )
@@ -50,6 +51,7 @@ def create_app(engine: Engine, config: ApiConfig) -> FastAPI:
     openapi.install(app)
     for made in (
         routes_answers.router(serving),
+        routes_recommend.router(serving),
         routes_history.router(serving),
         routes_catalog.router(serving),
         routes_feeds.router(serving),

@@ -14,12 +14,13 @@ from sqlalchemy.exc import SQLAlchemyError
 from api.collecting import Sparing
 from api.config import ApiConfig
 from catalog.facts import Window
+from catalog.fx import Rate, Rates
 from catalog.offers import Offer
 from catalog.spec import RegionKey
 from selector.context import Context
 from selector.index import Index
 from selector.question import World
-from store import launches, offers, status
+from store import exchange, launches, offers, status
 from store.offers import ShelfKey
 from store.status import ProviderStatus
 
@@ -38,6 +39,8 @@ NEVER = datetime.max.replace(tzinfo=UTC)
 class View:
     """What the board knew at one moment, beside the offers. Never changed, only replaced."""
 
+    rates: Rates
+    """What prices are compared at: the newest that are known, and over them those set by hand."""
     providers: tuple[ProviderStatus, ...] = ()
     listed: tuple[ProviderStatus, ...] = ()
     """Providers that are known by the price list shipped with the product alone."""
@@ -57,7 +60,8 @@ class Board:
 
     def __init__(self, engine: Engine, config: ApiConfig) -> None:
         self.index = Index(config.rates)
-        self.view = View()
+        self.view = View(config.rates)
+        self._rates, self._fetched = config.rates, tuple[Rate, ...]()
         self._engine = engine
         self._config = config
         self._lock = threading.Lock()
@@ -82,7 +86,7 @@ class Board:
     def context(self, now: datetime) -> Context:
         """What an answer at this time depends on beside the offers."""
         world = self.view.world
-        return Context(now=now, rates=self.index.rates, accounts=world.accounts, unread=world.unread)
+        return Context(now=now, rates=self.view.rates, accounts=world.accounts, unread=world.unread)
 
     def refresh(self, now: datetime) -> None:
         """Read what changed. A database that fails leaves the last good offers; it is logged once, until it is back."""
@@ -120,8 +124,15 @@ class Board:
         self._sites = {provider.name: provider.site for provider in providers}
         self._launches = set(in_force)
         world, view = self._world(providers), self.view
-        same = not touched and (providers, self._listed, world) == (view.providers, view.listed, view.world)
-        return View(providers, self._listed, world, now, sum(revisions.values()), view.version + (not same))
+        same = not touched and self._rates is view.rates
+        same = same and (providers, self._listed, world) == (view.providers, view.listed, view.world)
+        version, revision = view.version + (not same), sum(revisions.values())
+        return View(self._rates, providers, self._listed, world, now, revision, version)
+
+    def _compare_at(self, fetched: tuple[Rate, ...]) -> None:
+        """Have prices compared at the rates that were fetched, where these are others than before."""
+        if fetched != self._fetched:
+            self._fetched, self._rates = fetched, self._config.rates.updated(fetched)
 
     def _begun(self, now: datetime) -> set[ShelfKey]:
         """The regions where a window has begun, which can no longer be booked."""
@@ -144,6 +155,7 @@ class Board:
             known = {one.name for one in self._told}
             shipped = status.snapshots(self._engine)
             self._listed = tuple(one for one in shipped if one.name in used - known)
+            self._compare_at(exchange.rates(self._engine))
             self._marks, self._told_at = marks, now
         return self._told
 
@@ -167,6 +179,9 @@ class Board:
             regions=self.index.regions(),
             zones=self.index.zones(),
             countries=self.index.countries(),
+            region_countries={
+                key: place.country for key, place, _ in self.index.shelves() if place.country is not None
+            },
             machines=self.index.machines(),
             unread=self._unread,
             fallback=self._config.fallback,

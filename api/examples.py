@@ -4,6 +4,8 @@ from typing import Any
 
 import msgspec
 
+from api import recommend_example
+from api.recommend_shapes import RecommendShape
 from api.shapes import (
     CheapestShape,
     LaunchRequest,
@@ -15,6 +17,7 @@ from api.shapes import (
     SyncRequest,
     SyncStarted,
 )
+from selector.nearness import FORMULA
 
 _OFFER: dict[str, Any] = {
     "provider": "tencent",
@@ -68,6 +71,16 @@ _OFFER: dict[str, Any] = {
     "window": None,
 }
 _TIER = {"tier": 0, "regions": ["ap-guangzhou"], "matching": 4, "confirmed": 0, "out": 4, "unknown": 0, "stale": 0}
+_NEAR = _TIER | {
+    "tier": 1,
+    "regions": ["ap-nanjing"],
+    "matching": 1,
+    "confirmed": 1,
+    "out": 0,
+    "passed_over": None,
+    "estimated_rtt_ms": 23,
+    "estimate": {"rtt_ms": 23, "distance_km": 1133, "from": "tencent:ap-guangzhou", "formula": FORMULA},
+}
 _FEED = {"feed": "stock", "last_success": "2026-11-30T08:00:00Z", "age_s": 40, "status": "ok"}
 _SERIES = {"provider": "tencent", "region": "ap-nanjing", "zone": "ap-nanjing-1", "instance_type": "GN10Xp.2XLARGE40"}
 _OF_SERIES = {
@@ -82,15 +95,17 @@ ANSWERS: dict[type[msgspec.Struct], dict[str, Any]] = {
     CheapestShape: {
         "verdict": "confirmed",
         "message": "1 x NVIDIA Tesla V100 SXM2 32GB, GN10Xp.2XLARGE40 at tencent ap-nanjing-1: 1.2057 USD (8.68 CNY) "
-        "per hour, on-demand, in stock (reported 40 s ago); fallback, because ap-guangzhou is out of stock.",
+        "per hour, on-demand, in stock (reported 40 s ago); fallback (about 23 ms from ap-guangzhou, estimated), "
+        "because ap-guangzhou is out of stock.",
         "best": _OFFER,
         "unconfirmed": None,
         "alternatives": [],
         "query": {"gpu": ["v100-sxm2-32g"], "region": ["tencent:ap-guangzhou"], "fallback": [["tencent:ap-nanjing"]]},
         "fallback_used": True,
-        "tiers": [_TIER | {"passed_over": "out_of_stock"}],
+        "tiers": [_TIER | {"passed_over": "out_of_stock", "estimated_rtt_ms": None, "estimate": None}, _NEAR],
         "rejected": {},
         "nearest_misses": [],
+        "fix": None,
         "sources": [{"provider": "tencent"} | _FEED | {"error": None}],
         "fx": [{"pair": "CNY/USD", "rate": "0.1389", "date": "2026-11-28", "source": "ECB"}],
         "as_of": "2026-11-30T08:00:40Z",
@@ -143,6 +158,7 @@ ANSWERS: dict[type[msgspec.Struct], dict[str, Any]] = {
         "reason": "InsufficientInstanceCapacity is a capacity error: nothing was free there",
     },
 }
+ANSWERS[RecommendShape] = recommend_example.example(ANSWERS[CheapestShape])
 
 BODIES: dict[type[msgspec.Struct], dict[str, Any]] = {
     SyncRequest: {"providers": ["tencent"], "feeds": ["stock"]},

@@ -50,7 +50,7 @@ def history_question(
 
 
 def _check(name: str) -> None:
-    if name in HISTORY_PARAMETERS or (name in PARAMETERS and not PARAMETERS[name].yet):
+    if name in HISTORY_PARAMETERS:
         return
     if name in PARAMETERS:
         said = "a history shows what was stated, in its own currency, and compares nothing with now: leave it out."

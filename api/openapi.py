@@ -7,9 +7,10 @@ import msgspec
 from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
 
-from api import examples, shapes
+from api import examples, recommend_shapes, shapes
 from api.problems import MEDIA_TYPE
 from catalog.parameters import HISTORY_PARAMETERS, PARAMETERS, Parameter
+from selector.sizing_asked import NEEDED, WORKLOAD_PARAMETERS
 
 _REF = "#/components/schemas/{name}"
 _PROBLEM: dict[str, Any] = {MEDIA_TYPE: {"schema": {"$ref": _REF.format(name="ProblemShape")}}}
@@ -65,19 +66,28 @@ def install(app: FastAPI) -> None:
 
 
 def _all_shapes() -> list[type[msgspec.Struct]]:
-    named = vars(shapes).values()
-    return [one for one in named if isinstance(one, type) and one.__module__ == shapes.__name__]
+    named = [(module, one) for module in (shapes, recommend_shapes) for one in vars(module).values()]
+    return [one for module, one in named if isinstance(one, type) and one.__module__ == module.__name__]
 
 
 def _parameter(name: str, known: Parameter) -> dict[str, Any]:
-    later = "" if known.yet else " (not in this version: refused)"
     return {
         "name": name,
         "in": "query",
         "required": False,
-        "description": f"{known.meaning}{later}. Repeat it or separate by commas for any of several.",
+        "description": f"{known.meaning}. Repeat it or separate by commas for any of several.",
         "schema": {"type": "array", "items": {"type": "string"}},
         "examples": {text: {"value": [text]} for text in known.examples},
+    }
+
+
+def _of_workload(name: str, known: Parameter) -> dict[str, Any]:
+    """A parameter that has one value."""
+    return _parameter(name, known) | {
+        "required": name in NEEDED,
+        "description": f"{known.meaning}.",
+        "schema": {"type": "string"},
+        "examples": {text: {"value": text} for text in known.examples},
     }
 
 
@@ -85,6 +95,10 @@ QUESTION: dict[str, Any] = {"parameters": [_parameter(name, known) for name, kno
 """The parameters of a question."""
 HISTORY: dict[str, Any] = {"parameters": [_parameter(name, known) for name, known in HISTORY_PARAMETERS.items()]}
 """The parameters of a question for history."""
+RECOMMEND: dict[str, Any] = {
+    "parameters": [*(_of_workload(name, known) for name, known in WORKLOAD_PARAMETERS.items()), *QUESTION["parameters"]]
+}
+"""The parameters of a recommendation."""
 
 LIMITED: dict[str, Any] = {
     "parameters": [

@@ -97,6 +97,15 @@ class OfferShape(Struct, frozen=True):
     window: WindowShape | None
 
 
+class EstimateShape(Struct, frozen=True):
+    """How far the region that `fallback=auto` found is from the nearest primary one, `from`; null: not known."""
+
+    rtt_ms: int | None
+    distance_km: int | None
+    origin: str | None = field(name="from")
+    formula: str
+
+
 class TierShape(Struct, frozen=True):
     """A tier's offers that meet every demand but those on stock; tier 0 holds the primary places."""
 
@@ -108,6 +117,16 @@ class TierShape(Struct, frozen=True):
     unknown: int
     stale: int
     passed_over: str | None
+    estimated_rtt_ms: int | None
+    estimate: EstimateShape | None
+
+
+class FixShape(Struct, frozen=True):
+    """The one change of the question that gives the cheapest answer per GPU. `value` null: leave it out."""
+
+    parameter: str
+    value: str | None
+    offer: OfferShape
 
 
 class MissShape(Struct, frozen=True):
@@ -159,6 +178,7 @@ class CheapestShape(Struct, frozen=True):
     tiers: list[TierShape]
     rejected: dict[str, int]
     nearest_misses: list[MissShape]
+    fix: FixShape | None
     sources: list[SourceShape]
     fx: list[FxShape]
     as_of: str

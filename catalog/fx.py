@@ -102,6 +102,14 @@ class Rates:
             raise ValueError(f"Exchange rate {pair} follows from the other rates set by hand: leave one of them out.")
         return Rates(self._given.values(), [*others, override])
 
+    def updated(self, rates: Iterable[Rate]) -> "Rates":
+        """These rates with those of a pair replaced by ones of a later day. What was set by hand stays."""
+        given = dict(self._given)
+        for pair, rate in _by_pair(rates).items():
+            if pair not in given or given[pair].date < rate.date:
+                given[pair] = rate
+        return Rates(given.values(), self._overrides.values())
+
     def _factor(self, from_currency: str, to_currency: str) -> Fraction | None:
         pair = (from_currency, to_currency)
         if pair not in self._factors:

@@ -12,8 +12,6 @@ class Parameter:
     examples: tuple[str, ...]
     flag: bool = False
     """A command's option that takes no value."""
-    yet: bool = True
-    """Whether this version understands it; one that it does not is refused, never ignored."""
 
 
 PARAMETERS: Mapping[str, Parameter] = {
@@ -38,11 +36,13 @@ PARAMETERS: Mapping[str, Parameter] = {
     "provider": Parameter("limit every tier to providers", ("tencent,aws", "!runpod")),
     "country": Parameter("limit every tier to countries, ISO 3166 alpha-2", ("CN", "!US")),
     "mainland_china": Parameter("limit every tier to, or to outside, mainland China", ("true", "false")),
-    "compliance": Parameter("limit every tier to places with a certification", ("soc2",), yet=False),
+    "compliance": Parameter(
+        "limit every tier to places with any of these certifications", ("soc2", "iso27001,!fedramp_high")
+    ),
     "region": Parameter("primary places: code, glob, provider:region or city", ("ap-guangzhou", "us-*", "南京")),
     "zone": Parameter("primary zones: name, id or glob", ("ap-nanjing-1",)),
     "fallback": Parameter(
-        "regions to use when no primary place qualifies, in order", ("ap-nanjing,ap-chongqing", "none")
+        "regions to use when no primary place qualifies, in order", ("ap-nanjing,ap-chongqing", "auto", "none")
     ),
     "accounts": Parameter("providers with credentials here, or all", ("mine", "all")),
     "hosting": Parameter("who runs the hosts; default datacenter", ("datacenter", "community", "any")),
@@ -51,9 +51,11 @@ PARAMETERS: Mapping[str, Parameter] = {
     "currency": Parameter("what to compare and answer in; default USD", ("CNY",)),
     "stock": Parameter("which offers count", ("prefer", "confirmed", "any", "all")),
     "max_age": Parameter("age of the stock observation at most", ("10m", "2h")),
-    "sort": Parameter("what cheapest means", ("price", "price_per_gpu", "price_per_vram", "price_per_tflop")),
-    "hours": Parameter("hours that a job runs", ("48",), yet=False),
-    "egress_gb": Parameter("GB that a job sends out", ("500",), yet=False),
+    "sort": Parameter(
+        "what cheapest means", ("price", "price_per_gpu", "price_per_vram", "price_per_tflop", "job_cost")
+    ),
+    "hours": Parameter("hours that a job runs: its whole cost is told as `job_cost`", ("48", "0.25")),
+    "egress_gb": Parameter("GB that the job sends out to the internet", ("500",)),
     "limit": Parameter("how many alternatives, or offers", ("5",)),
     "offset": Parameter("how many to skip", ("100",)),
     "explain": Parameter("say why other offers were not chosen", ("true",), flag=True),

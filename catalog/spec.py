@@ -32,6 +32,7 @@ class Sort(StrEnum):
     PRICE_PER_GPU = "price_per_gpu"
     PRICE_PER_VRAM = "price_per_vram"
     PRICE_PER_TFLOP = "price_per_tflop"
+    JOB_COST = "job_cost"
 
 
 class Accounts(StrEnum):
@@ -65,6 +66,25 @@ class CountRange:
         if self.high == self.low:
             return number_text(self.low)
         return f"{number_text(self.low)}..{'' if self.high is None else number_text(self.high)}"
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """What a machine is wanted for: so many hours, and so many GB sent out to the internet meanwhile."""
+
+    hours: Fraction
+    egress_gb: Fraction = Fraction(0)
+
+
+@dataclass(frozen=True, slots=True)
+class Nearness:
+    """How far a region that `fallback=auto` found is from the nearest primary region of its account."""
+
+    region: RegionKey
+    origin: RegionKey | None = None
+    """That primary region; None where the coordinates of either are not known."""
+    distance_m: int | None = None
+    """Along the great circle, in metres; None where `origin` is."""
 
 
 ONE_GPU = CountRange(Fraction(1), Fraction(1))
@@ -106,11 +126,15 @@ class Spec:
     countries: frozenset[str] | None = None
     not_countries: frozenset[str] = frozenset()
     mainland_china: bool | None = None
+    compliance: frozenset[str] | None = None
+    """Certifications, any of which the provider's own data centres of a place must be stated to have."""
     regions: frozenset[RegionKey] | None = None
     not_regions: frozenset[RegionKey] = frozenset()
     zones: frozenset[ZoneKey] | None = None
     not_zones: frozenset[ZoneKey] = frozenset()
     fallback: tuple[frozenset[RegionKey], ...] = ()
+    nearness: tuple[Nearness, ...] = ()
+    """Of the fallback regions that `auto` found; of those that are named, none."""
     accounts: Accounts = Accounts.ALL
     hosting: frozenset[Hosting] = frozenset(Hosting)
     max_price_nanos: int | None = None
@@ -119,14 +143,31 @@ class Spec:
     stock: StockWish = StockWish.PREFER
     max_age: timedelta | None = None
     sort: Sort = Sort.PRICE
+    job: Job | None = None
     limit: int = 5
     offset: int = 0
     explain: bool = False
 
     @property
+    def primary_regions(self) -> frozenset[RegionKey] | None:
+        """The regions of tier 0; None where the question names none, and every place is primary."""
+        if self.zones is not None:
+            return frozenset(zone[:2] for zone in self.zones)
+        return self.regions
+
+    def nearness_of(self, tier: int) -> Nearness | None:
+        """Of the n-th fallback region, counted from 1, where `auto` found it; None of any other tier."""
+        regions = self.fallback[tier - 1] if tier else frozenset()
+        return next((near for near in self.nearness if near.region in regions), None)
+
+    @property
     def limits_price(self) -> bool:
         """Whether an offer needs a known price to match."""
         return self.max_price_nanos is not None or self.max_price_per_gpu_nanos is not None
+
+    def allows_country(self, country: str) -> bool:
+        """Whether what is asked of countries allows this one."""
+        return (self.countries is None or country in self.countries) and country not in self.not_countries
 
     def described(self) -> dict[str, object]:
         """The spec for people and programs to read: every parameter by its public name, null where nothing is asked.
@@ -160,6 +201,7 @@ class Spec:
             "provider": _sorted(self.providers),
             "country": _list([*sorted(self.countries or ()), *_excluded(self.not_countries)]),
             "mainland_china": self.mainland_china,
+            "compliance": _sorted(self.compliance),
             "region": _list([*_places(self.regions or ()), *_excluded(_places(self.not_regions))]),
             "zone": _list([*_zone_names(self.zones or ()), *_excluded(_zone_names(self.not_zones))]),
             "fallback": [_places(tier) for tier in self.fallback],
@@ -176,6 +218,8 @@ class Spec:
             "stock": str(self.stock),
             "max_age": None if self.max_age is None else f"{self.max_age // timedelta(seconds=1)}s",
             "sort": str(self.sort),
+            "hours": None if self.job is None else number_text(self.job.hours),
+            "egress_gb": None if self.job is None else number_text(self.job.egress_gb),
             "limit": self.limit,
             "offset": self.offset,
             "explain": self.explain,

@@ -14,13 +14,15 @@ from typing import ClassVar
 
 from catalog.facts import Fact, Note, Region, Zone
 from catalog.words import Evidence, Level
+from collectors.azure_account import quotas_of
 from collectors.azure_api import Arm, has_credentials
-from collectors.azure_machine import NAME, PREFIX, facts_of_sku, quotas_of
+from collectors.azure_machine import NAME, PREFIX, facts_of_sku
 from collectors.azure_retail import Prices
 from collectors.azure_scores import Scores
 from collectors.azure_wire import KEYS
 from collectors.base import PAGE_BYTES, Cell, Config, Drift, Feed, Limit, NotServed, Page, ProviderError
 from collectors.http import SHOWN_BYTES
+from collectors.quotas import Quotas
 from collectors.reading import JsonValue, Record, record_of
 
 LOCATIONS = "locations?api-version=2022-12-01"
@@ -142,20 +144,16 @@ class Machines(_ArmFeed):
             yield _page(cell, now, skipped, value=kept, usages=usages)
 
     def parse(self, page: Page) -> Iterator[Fact | Note]:
-        """A Machine for each size with its zones, and a Stock that says why where it cannot be had."""
-        answer = record_of(page)
+        """A Machine for each size with its zones, and a Stock that says why it cannot be had, or shows the quota."""
+        answer, quotas = record_of(page), Quotas()
         unread = answer.text_or_none("usagesNotRead")
-        quotas: dict[str, tuple[str, int]] = {}
         if unread is not None:
             yield Note("quotas_not_read", unread)
         else:
-            for quota in quotas_of(answer.records("usages")):
-                if isinstance(quota, Note):
-                    yield quota
-                else:
-                    quotas |= [quota]
+            yield from quotas.read(quotas_of(answer.records("usages")))
         for record in answer.records("value"):
             yield from facts_of_sku(record, page.place, quotas)
+        yield from quotas.others()
 
 
 def _accelerated(skus: Sequence[JsonValue], skipped: Counter[str]) -> Iterator[JsonValue]:

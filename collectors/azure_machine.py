@@ -14,31 +14,23 @@ from functools import cache
 from importlib.resources import files
 
 from catalog.accelerators import accelerators
-from catalog.facts import Fact, Machine, Note, Offered, Stock
+from catalog.facts import Fact, Machine, Note, Offered
 from catalog.numbers import decimal_or_none
 from catalog.units import MIB_PER_GIB
-from catalog.words import Evidence, Level, Purchase
-from collectors.reading import JsonValue, Record, positive_or_none, whole_or_none
+from catalog.words import Purchase
+from collectors.azure_account import NO_SPOT, SPOT, Account, texts
+from collectors.quotas import Quotas
+from collectors.reading import Record, positive_or_none, whole_or_none
 
 NAME = "azure"
 PREFIX = "Standard_N"
 """How the names of all sizes with an accelerator begin. https://learn.microsoft.com/azure/virtual-machines/sizes"""
-RESTRICTED = "restricted: "
-"""How the detail of a stock begins that this subscription cannot have: the selector never answers with one."""
-DEPLOYED = frozenset(
-    {Purchase.ON_DEMAND, Purchase.RESERVED_1Y, Purchase.RESERVED_3Y, Purchase.SAVINGS_1Y, Purchase.SAVINGS_3Y}
-)
-"""Purchases of one quota: a reservation is a discount on what is deployed on demand."""
-_SPOT = frozenset({Purchase.SPOT})
-_ALL_CORES, _SPOT_CORES = "cores", "lowprioritycores"
 _CONSTRAINED = re.compile(r"Standard_[A-Z]+\d+-(\d+)", re.IGNORECASE)
 """`Standard_M8-2ms_v2`: the second number is the vCPUs that can be used."""
 _FLAGS = {"true": True, "false": False}
 _YES_NO = {"yes": True, "no": False, "": None}
 _WHOLE_CARDS = ("standard_nc", "standard_nd")
 """How the names of the series begin that hold whole cards. Of a part of one, as in the others, Azure says 1."""
-NO_SPOT = "not capable of spot"
-
 _SKU = frozenset(("resourceType", "tier", "size", "costs", "capacity", "kind", "apiVersions"))
 
 
@@ -149,29 +141,8 @@ def _vram_mib(gpu: str | None, count: Fraction | None) -> int | None:
     return None if whole is None or count is None else whole_or_none(whole * min(count, Fraction(1)))
 
 
-Quotas = Mapping[str, tuple[str, int]]
-"""Quota, folded -> its name as Azure spells it, and its limit in vCPUs."""
-
-
-def quotas_of(records: Iterator[Record]) -> Iterator[tuple[str, tuple[str, int]] | Note]:
-    """The quotas of a region, and a note for each whose limit is not stated."""
-    for record in records:
-        name = record.record_or_none("name")
-        quota = name.text_or_none("value") if name else None
-        limit = record.count_or_none("limit")
-        if quota is None or limit is None:
-            yield Note("quota_without_limit", quota or "", record=True)
-        else:
-            yield _folded(quota), (quota, limit)
-
-
-def _folded(family: str) -> str:
-    """Azure spells a family `Standard NCASv3_T4 Family` here and `standardNCASv3_T4Family` there."""
-    return "".join(family.split()).casefold()
-
-
 def facts_of_sku(record: Record, region: str, quotas: Quotas) -> Iterator[Fact | Note]:
-    """A Machine, the zones it is offered in, and for what this subscription may not have a Stock that says why."""
+    """A Machine, the zones it is offered in, and a Stock of what this subscription may not have, or of its quota."""
     name = record.text_or_none("name")
     infos = [record.inside(value, "locationInfo") for value in record.list_or_none("locationInfo") or ()]
     if name is None or not _is_here(record, infos, region):
@@ -193,18 +164,18 @@ def facts_of_sku(record: Record, region: str, quotas: Quotas) -> Iterator[Fact |
     )
     yield from machine_of(machine, _fraction(stated.get("gpus")))
     yield from (Offered(region=region, instance_type=size, zone=zone) for zone in _zones(infos, region))
-    refused = _Refusals(region, size)
+    account = Account(region, size)
     if spot is False:
-        refused.everywhere(_SPOT, NO_SPOT)
-    yield from refused.read(record)
-    refused.quotas(family, vcpus, quotas)
-    yield from refused.stocks()
+        account.refuse(SPOT, NO_SPOT)
+    yield from account.read(record)
+    account.quotas(family, vcpus, quotas, machine.purchases)
+    yield from account.stocks()
     yield from record.leftovers(_SKU)
 
 
 def _is_here(record: Record, infos: Sequence[Record], region: str) -> bool:
     """The list is asked for by region; a row names its own, in any case of letters (`WestUS3`)."""
-    named = list(_texts(record.list_or_none("locations")))
+    named = list(texts(record.list_or_none("locations")))
     named = named or [name for info in infos if (name := info.text_or_none("location"))]
     return region in {name.casefold() for name in named}
 
@@ -245,67 +216,5 @@ def _zones(infos: Sequence[Record], region: str) -> Iterator[str]:
     seen = set[str]()
     for info in infos:
         if (info.text_or_none("location") or "").casefold() == region:
-            seen.update(_texts(info.list_or_none("zones")))
+            seen.update(texts(info.list_or_none("zones")))
     yield from sorted(seen)
-
-
-def _texts(values: Sequence[JsonValue] | None) -> Iterator[str]:
-    return (one for one in values or () if isinstance(one, str) and one)
-
-
-class _Refusals:
-    """Why a size cannot be had by this subscription: in the region, by purchase, and in its zones."""
-
-    def __init__(self, region: str, size: str) -> None:
-        self._region, self._size = region, size
-        self._of_region: dict[Purchase, str] = {}
-        self._of_zones: dict[str, str] = {}
-
-    def read(self, record: Record) -> Iterator[Note]:
-        """What the row says. A missing list of restrictions is not none: it is noted."""
-        stated = record.list_or_none("restrictions")
-        if stated is None:
-            yield Note("restrictions_not_stated", self._size)
-        for value in stated or ():
-            one = record.inside(value, "restrictions")
-            kind, reason = one.text_or_none("type"), one.text_or_none("reasonCode") or "no reason stated"
-            info = one.record_or_none("restrictionInfo")
-            zones = list(_texts(info.list_or_none("zones"))) if info else []
-            if kind == "Location":
-                self.everywhere(DEPLOYED | _SPOT, reason)
-            elif kind == "Zone" and zones:
-                self._of_zones |= dict.fromkeys(zones, reason)
-            else:
-                yield Note("unknown_restriction", f"{self._size}: {kind} {reason}")
-
-    def quotas(self, family: str | None, vcpus: int | None, quotas: Quotas) -> None:
-        """A quota below what one machine takes: it cannot be launched, whatever is used already."""
-        of_purchases = ((_folded(family or ""), DEPLOYED), (_ALL_CORES, DEPLOYED), (_SPOT_CORES, _SPOT))
-        for key, purchases in of_purchases:
-            quota, limit = quotas.get(key, ("", None))
-            if limit is not None and limit < (vcpus or 1):
-                self.everywhere(purchases, f"quota {limit} of {quota}")
-
-    def everywhere(self, purchases: frozenset[Purchase], reason: str) -> None:
-        """What cannot be had in the whole region. The first reason counts."""
-        for purchase in purchases:
-            self._of_region.setdefault(purchase, reason)
-
-    def stocks(self) -> Iterator[Stock]:
-        """A Stock for each place and reason."""
-        for reason in dict.fromkeys(self._of_region.values()):
-            purchases = frozenset(purchase for purchase, why in self._of_region.items() if why == reason)
-            yield self._stock(purchases, None, reason)
-        for zone, reason in sorted(self._of_zones.items()):
-            yield self._stock(DEPLOYED | _SPOT, zone, reason)
-
-    def _stock(self, purchases: frozenset[Purchase], zone: str | None, reason: str) -> Stock:
-        return Stock(
-            region=self._region,
-            instance_type=self._size,
-            purchases=purchases,
-            level=Level.UNKNOWN,
-            evidence=Evidence.LISTED,
-            zone=zone,
-            detail=f"{RESTRICTED}{reason}",
-        )

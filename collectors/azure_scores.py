@@ -13,8 +13,9 @@ from typing import ClassVar
 from catalog.facts import Fact, Note, Stock
 from catalog.words import Evidence, Level, Purchase
 from collectors.azure_api import Arm
-from collectors.azure_machine import NAME, RESTRICTED, score_regions, scored_sizes, spelt_size
+from collectors.azure_machine import NAME, score_regions, scored_sizes, spelt_size
 from collectors.base import Cell, Config, Limit, Page, ProviderError, Throttled, Unavailable
+from collectors.quotas import RESTRICTED
 from collectors.reading import Record, record_of
 
 SCORES = frozenset(("High", "Medium", "Low"))

@@ -17,8 +17,10 @@ from collectors.gcp_api import BILLING, COMPUTE, NAME, Compute, dumped, page_of
 from collectors.gcp_auth import FILE, KEY, PROJECT, may_ask
 from collectors.gcp_machine import Card, Shape, attached, card_of, machine_of, shape_of, sorted_out
 from collectors.gcp_prices import Prices
+from collectors.gcp_quotas import Stated, read, stocks_of
 from collectors.gcp_scores import Scores
 from collectors.gcp_zones import LISTS, Zones, region_of, short
+from collectors.quotas import Quotas
 from collectors.reading import Record, record_of
 
 CALLS_PER_SECOND = 5.0  # Compute Engine lets 25 a second through, shared with whatever else the project runs
@@ -135,7 +137,9 @@ def _state(record: Record, name: str, status: str | None, ignored: frozenset[str
 
 
 class Machines(_OneCell):
-    """The machines with accelerators, those that GPUs are attached to among them, and which zone sells which."""
+    """The machines with accelerators, those that GPUs are attached to among them, which zone sells which, and the
+    quotas of their GPUs.
+    """
 
     name: ClassVar[str] = "machines"
     every: ClassVar[timedelta] = timedelta(hours=6)  # a type comes to a zone within days, and one day is too late
@@ -143,21 +147,23 @@ class Machines(_OneCell):
 
     def fetch(self, cell: Cell, now: datetime, memo: Mapping[str, str]) -> Iterator[Page]:  # noqa: ARG002 - no memo
         """A page for each region. A zone that Google could not ask is missing, and never "sells nothing". A region of
-        the settings that Google does not list has a page that says so.
+        the settings that Google does not list has a page that says so. Machines are known without quotas, where there
+        is no right to read them.
         """
-        zones = Zones.asked(self.config, now)
+        zones, quotas = Zones.asked(self.config, now), Stated.asked(self.config, now)
         by_region = zones.by_region()
         skipped = {"machine type without accelerator": zones.skipped}
         for region in self.config.regions or by_region:
             names = by_region.get(region, [])
             listed = {zone: {name: zones.of(zone, name) for name in LISTS} for zone in names}
-            yield page_of("machineTypes", region, {"zones": listed}, now, skipped, zones.missing(region))
+            body = {"zones": listed, **quotas.of(region)}
+            yield page_of("machineTypes", region, body, now, skipped, zones.missing(region))
             skipped = {}
 
     def parse(self, page: Page) -> Iterator[Fact | Note]:
-        """A Machine for each type of the region, an Offered for each zone that sells it."""
+        """A Machine for each type of the region, an Offered for each zone that sells it, a Stock for a known quota."""
         stated: dict[str, Machine] = {}
-        answer = record_of(page)
+        answer, quotas = record_of(page), Quotas()
         zones = answer.raw("zones", None)
         if not isinstance(zones, dict):
             raise answer.drift("zones is missing, or no object")
@@ -166,6 +172,11 @@ class Machines(_OneCell):
         for zone, value in zones.items():
             for found in _sold_in(zone, answer.inside(value, zone), page.place):
                 yield from _once(found, stated)
+        if zones:
+            yield from read(answer, page.place, quotas)
+        for machine in stated.values():
+            yield from stocks_of(machine, quotas)
+        yield from quotas.others()
 
 
 def _once(found: Fact | Note, stated: dict[str, Machine]) -> Iterator[Fact | Note]:

@@ -7,7 +7,7 @@ does not know. Sources: google-cloud-compute 1.57.0; Google's pages on errors an
 
 import json
 import logging
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from time import monotonic
 from typing import Any
@@ -81,15 +81,25 @@ class Compute(_Asking):
 
     def listing(self, client: str, method: str, resource: str) -> Iterator[Record]:
         """The pages of a listing, such as `RegionsClient`, `list`, `regions`."""
+        return self._listing(lambda token: self._page(client, method, resource, token))
 
-        def ask(token: str) -> Page:
-            asked = {"max_results": MOST_RESULTS} | ({"page_token": token} if token else {})
-            return self.asked(client, method, f"compute.{resource}.list", asked)
+    def listing_or_refusal(self, client: str, method: str, resource: str) -> Sequence[Record] | NotServed:
+        """The same, or why this account may not read it. Any other failure is raised."""
+        first = self._answered(client, method, f"compute.{resource}.list", _from(""))
+        if isinstance(first, NotServed):
+            return first
+        whole = _or_raised(first)
+        return list(self._listing(lambda token: self._page(client, method, resource, token) if token else whole))
 
-        return self._listing(ask)
+    def _page(self, client: str, method: str, resource: str, token: str) -> Page:
+        return self.asked(client, method, f"compute.{resource}.list", _from(token))
 
     def asked(self, name: str, method: str, right: str, asked: Mapping[str, Any]) -> Page:
         """One call; the answer as it came."""
+        return _or_raised(self._answered(name, method, right, asked))
+
+    def _answered(self, name: str, method: str, right: str, asked: Mapping[str, Any]) -> Page | ProviderError:
+        """The same, or what Google's refusal means."""
         client = self._client(name)
         import requests
         from google.api_core.exceptions import GoogleAPICallError
@@ -113,9 +123,8 @@ class Compute(_Asking):
         except requests.RequestException as error:
             raise Unavailable(f"{where}: {type(error).__name__}") from error
         page = Page(where, self._body, self._now)
-        if not 200 <= self._status < 300:
-            raise failure(self._status, self._answer_headers, page, right)
-        return page
+        good = 200 <= self._status < 300
+        return page if good else failure(self._status, self._answer_headers, page, right)
 
     def _client(self, name: str) -> Any:
         if name not in self._clients:
@@ -148,6 +157,17 @@ class Compute(_Asking):
         """Keep the answer as it came: the SDK's errors do not say what it was."""
         self._status, self._body = response.status_code, response.content
         self._answer_headers = {name.lower(): value for name, value in response.headers.items()}
+
+
+def _from(token: str) -> Mapping[str, Any]:
+    """What asks for a page of a listing."""
+    return {"max_results": MOST_RESULTS} | ({"page_token": token} if token else {})
+
+
+def _or_raised(found: Page | ProviderError) -> Page:
+    if isinstance(found, ProviderError):
+        raise found
+    return found
 
 
 class Billing(_Asking):

@@ -188,17 +188,21 @@ def _composed(region: str, shapes: Iterable[Shape], skus: Iterable[Sku], *, list
             rates.by_key[found[0]] = found[1]
     for shape in shapes:
         if shape.gpu_count != 0 and (prices := list(_prices(shape, region, rates, listed=listed))):
-            yield from machine_of(shape, region)
+            if any(isinstance(one, Price) for one in prices):
+                yield from machine_of(shape, region)
             yield from prices
     for key in sorted(rates.by_key.keys() - rates.used):
         yield Note("unused_sku", " ".join(key).strip(), record=True)
     yield from (Note("part_not_priced", " ".join(key).strip()) for key in sorted(rates.lacking) if listed)
 
 
-def _prices(shape: Shape, region: str, rates: _Rates, *, listed: bool) -> Iterator[Price]:
+def _prices(shape: Shape, region: str, rates: _Rates, *, listed: bool) -> Iterator[Price | Note]:
     for purchase in PURCHASES:
-        nanos = price_nanos(_hour(shape, purchase, rates, listed=listed))
-        if nanos is not None:
+        hour = _hour(shape, purchase, rates, listed=listed)
+        nanos = price_nanos(hour)
+        if nanos is None and hour is not None:
+            yield Note("no_price", f"{shape.name} {purchase}: the sum of its parts")
+        elif nanos is not None:
             yield Price(
                 region=region,
                 instance_type=shape.name,

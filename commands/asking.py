@@ -80,7 +80,7 @@ def ask(
 
 def _understood(reply: Reply, path: str) -> tuple[dict[str, Any], str | None]:
     """The answer, and in words what it says instead of one. Raises DecodeError for what is not of its shape."""
-    from api import shapes
+    from api import recommend_shapes, shapes
 
     body: dict[str, Any] = msgspec.json.decode(reply.content)
     if reply.status >= 300:  # a redirect is not followed: it could lead the token elsewhere
@@ -88,6 +88,7 @@ def _understood(reply: Reply, path: str) -> tuple[dict[str, Any], str | None]:
     published: dict[str, type[msgspec.Struct]] = {
         "/cheapest": shapes.CheapestShape,
         "/offers": shapes.OffersShape,
+        "/recommend": recommend_shapes.RecommendShape,
         "/gpus": shapes.GpusShape,
         "/regions": shapes.RegionsShape,
         "/providers": shapes.ProvidersShape,
@@ -155,7 +156,7 @@ def _option(name: str, about: Parameter) -> inspect.Parameter:
     shown = about.meaning if about.flag else f"{about.meaning}; e.g. {', '.join(about.examples)}"
     metavar = None if about.flag else "VALUE"
     spelt = f"--{name.replace('_', '-')}"
-    option = typer.Option(spelt, metavar=metavar, help=shown, show_default=False, hidden=not about.yet)
+    option = typer.Option(spelt, metavar=metavar, help=shown, show_default=False)
     default, kind = (False, bool) if about.flag else ([], list[str])
     named = _argument(name)
     return inspect.Parameter(named, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=Annotated[kind, option])

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from api.config import ApiConfig
     from catalog.fx import Rates
+    from scheduler.exchange import Exchange
     from scheduler.plan import Configured
     from scheduler.poll import Polls
     from settings import Settings
@@ -136,6 +137,13 @@ def polls(engine: "Engine") -> "Polls":
     from store.clock import clock_of
 
     return Polls(engine, clock_of(engine))
+
+
+def exchange(loaded: "Settings", polls: "Polls") -> "Exchange | None":
+    """What fetches the exchange rates; None where the settings switch that off."""
+    from scheduler.exchange import Exchange
+
+    return Exchange(polls.engine, polls.clock, loaded.fx_endpoint) if loaded.fx_refresh else None
 
 
 def rates(loaded: "Settings") -> "Rates":

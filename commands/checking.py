@@ -8,7 +8,7 @@ import structlog
 from catalog.places import known_regions, regions_of
 from selector.question import BadQuestion, World, understand
 from selector.values import alike
-from selector.where import regions_named
+from selector.where import AUTO, regions_named
 from settings import Settings
 
 
@@ -61,6 +61,8 @@ def _not_a_code(primary: str, world: World) -> Iterator[str]:
 
 
 def _not_a_place(name: str, world: World) -> Iterator[str]:
+    if name.casefold() == AUTO:
+        return
     try:
         regions_named("fallback", name, world)
     except BadQuestion as error:

@@ -117,8 +117,7 @@ def cheapest(answer: Json, *, explain: bool) -> None:
 
 
 def _why(answer: Json) -> None:
-    columns = ("tier", "regions", "matching", "confirmed", "out", "unknown", "stale", "passed over")
-    table(columns, (_tier_row(tier) for tier in answer["tiers"]), title="\ntiers")
+    _tiers(answer["tiers"])
     if answer["rejected"]:
         counted = sorted(answer["rejected"].items(), key=lambda item: (-item[1], item[0]))
         table(("rejected because", "offers"), ((reason, str(count)) for reason, count in counted), title="")
@@ -126,6 +125,30 @@ def _why(answer: Json) -> None:
     if misses:
         rows = [(*offer_row(miss["offer"])[:5], "; ".join(miss["reasons"])) for miss in misses]
         paired_table((*OFFER_COLUMNS[:5], "why not"), rows, title="\nnearest misses")
+    if fix := answer["fix"]:
+        offers([fix["offer"]], title=f"\nan answer {_change(fix)}")
+
+
+def _tiers(tiers: Sequence[Json]) -> None:
+    """The tiers; how far they are only where `fallback=auto` made one."""
+    columns = ["tier", "regions", "matching", "confirmed", "out", "unknown", "stale", "passed over"]
+    rows = [_tier_row(tier) for tier in tiers]
+    if any(tier["estimate"] for tier in tiers):
+        columns.append("round trip, estimated")
+        rows = [(*row, _round_trip(tier)) for row, tier in zip(rows, tiers, strict=True)]
+    table(columns, rows, title="\ntiers")
+
+
+def _round_trip(tier: Json) -> str:
+    if not tier["estimate"]:
+        return ""
+    milliseconds, start = tier["estimated_rtt_ms"], tier["estimate"]["from"]
+    return "unknown" if milliseconds is None else f"about {milliseconds} ms from {start}"
+
+
+def _change(fix: Json) -> str:
+    name, value = fix["parameter"], fix["value"]
+    return f"without {name}" if value is None else f"with {name}={value}"
 
 
 def _tier_row(tier: Json) -> tuple[str, ...]:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from itertools import count
 from traceback import format_exception
+from typing import TypeVar
 
 import stamina
 import structlog
@@ -61,6 +62,7 @@ JITTER = 0.05
 """Due times are spread by up to this part of the interval, later only: no cell is polled twice within its interval."""
 
 log = structlog.get_logger()
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,6 +231,14 @@ def try_out(polls: Polls, feed: Feed, cells: Iterable[Cell], scrub: Scrubber) ->
     except ProviderError as error:
         return error
     return None
+
+
+def met(ask: Callable[[], T]) -> T | ProviderError:
+    """What a call gives that is no cell's, or the error that it met."""
+    try:
+        return ask()
+    except ProviderError as error:
+        return error
 
 
 def _ask_patiently(polls: Polls, feed: Feed, lease: Lease, slots: _Slots, scrub: Scrubber) -> Answer:

@@ -19,6 +19,7 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from scheduler import plan
 from scheduler.crew import Crew, crews
+from scheduler.exchange import Exchange
 from scheduler.outages import Reach, tell
 from scheduler.plan import Configured
 from scheduler.poll import RENEW_EVERY, Polls, renew
@@ -46,7 +47,9 @@ class Keep:
 
 
 class Worker:
-    """Polls what is due until `stop` is called. Each tick that reached the database touches `alive_file`."""
+    """Polls what is due until `stop` is called. Each tick that reached the database touches `alive_file`. With an
+    `exchange` it sees to the exchange rates too.
+    """
 
     def __init__(
         self,
@@ -55,6 +58,7 @@ class Worker:
         keep: Keep = Keep(),
         at_once: int = POLLS_AT_ONCE,
         alive_file: Path | None = None,
+        exchange: Exchange | None = None,
     ) -> None:
         self._polls = polls
         self._configured = list(configured)
@@ -63,6 +67,7 @@ class Worker:
         self._planned_at: datetime | None = None
         self._keep = keep
         self._alive_file = alive_file
+        self._exchange = exchange
         self._stopped = Event()
 
     @property
@@ -137,6 +142,8 @@ class Worker:
                 crew.fill()
         if planning:
             self._keep_house(now)
+            if self._exchange is not None:
+                self._exchange.look()
 
     def _plan(self, now: datetime) -> None:
         if self._planned_at is None:

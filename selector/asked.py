@@ -16,7 +16,9 @@ _T = TypeVar("_T")
 MOST_ITEMS = 100
 """Values of one parameter: each may mean many models or places, and is looked up among all of them."""
 
-_NO_DEFAULT_ON_OFFERS = frozenset({"purchase", "spot", "count", "accounts", "hosting", "stock", "limit", "offset"})
+_NO_DEFAULT_ON_OFFERS = frozenset(
+    {"purchase", "spot", "count", "accounts", "hosting", "stock", "fallback", "limit", "offset"}
+)
 _SAID_TOGETHER = (frozenset({"purchase", "spot"}), frozenset({"region", "zone"}))
 """A question that says one of these silences the defaults of both, which could contradict it."""
 
@@ -26,12 +28,14 @@ class Asked:
     """What was said of each parameter: blanks and empty items dropped, lists split."""
 
     items: Mapping[str, tuple[str, ...]]
+    said: frozenset[str] = frozenset()
+    """Those that the question itself says; the others are the operator's defaults."""
 
     @classmethod
     def of(cls, params: Mapping[str, Sequence[str]], defaults: Mapping[str, str], endpoint: Endpoint) -> "Asked":
         """Read the texts. Raises `BadQuestion` for a name that is not known and for an empty value."""
         said = {name: _items(name, texts) for name, texts in params.items()}
-        return cls(_with_defaults(said, defaults, endpoint))
+        return cls(_with_defaults(said, defaults, endpoint), frozenset(said))
 
     def included(self, name: str) -> tuple[str, ...]:
         """What is named, as it was written."""
@@ -73,10 +77,7 @@ class Asked:
 
 def _items(name: str, texts: Sequence[str]) -> tuple[str, ...]:
     if name not in PARAMETERS:
-        known = (other for other, parameter in PARAMETERS.items() if parameter.yet)
-        raise BadQuestion(name, f"There is no parameter {name}.", alike(name, known))
-    if not PARAMETERS[name].yet:
-        raise BadQuestion(name, f"{name} is not in this version: leave it out.")
+        raise BadQuestion(name, f"There is no parameter {name}.", alike(name, PARAMETERS))
     items = tuple(item.strip() for text in texts for item in text.split(",") if item.strip())
     if not items:
         raise BadQuestion(name, f"{name} is empty: give it a value or leave it out.")
@@ -93,7 +94,14 @@ def _with_defaults(
     silent = {name for pair in _SAID_TOGETHER if pair & said.keys() for name in pair}
     skipped = said.keys() | silent | (_NO_DEFAULT_ON_OFFERS if endpoint == "offers" else frozenset())
     chosen = {name.casefold(): text for name, text in defaults.items() if text.strip()}
-    return {name: _items(name, [text]) for name, text in chosen.items() if name not in skipped} | said
+    filled = {name: _items(name, [text]) for name, text in chosen.items() if name not in skipped}
+    return {name: items for name, items in filled.items() if not _idle(name, items, filled | said)} | said
+
+
+def _idle(name: str, items: tuple[str, ...], every: Mapping[str, tuple[str, ...]]) -> bool:
+    """Whether a default has no meaning in this question: what a job sends out and costs, where there is no job."""
+    of_job = name == "egress_gb" or (name == "sort" and items == ("job_cost",))
+    return of_job and "hours" not in every
 
 
 def _not_empty(name: str) -> Callable[[str], str]:

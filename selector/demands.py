@@ -1,16 +1,18 @@
 """The demands of a question on the machine and on its place: each says by a code that it is not met, and tells why."""
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from fnmatch import translate
 from fractions import Fraction
 from typing import Generic, TypeVar
 
+from catalog.compliance import tags_of
 from catalog.facts import Machine
 from catalog.offers import Place
 from catalog.spec import Accounts, Spec, number_text
 from catalog.units import MIB_PER_GIB
+from catalog.words import Hosting
 from selector import measures
 from selector.reasons import Code, Reason
 
@@ -59,6 +61,8 @@ def place_demands(spec: Spec, accounts: frozenset[str]) -> tuple[PlaceDemand, ..
         )
     if spec.countries is not None or spec.not_countries:
         demands.append(_country(spec))
+    if (tags := spec.compliance) is not None:
+        demands.append(_certified(tags))
     if spec.mainland_china is not None:
         demands.append(_flag("mainland_china", lambda place: place.mainland_china, spec.mainland_china))
     return tuple(demands)
@@ -106,19 +110,37 @@ def _identity(spec: Spec) -> Iterator[MachineDemand]:
     yield _among(Code.HOSTING, lambda machine: machine.hosting, frozenset(spec.hosting))
 
 
+MINIMA: Mapping[str, Callable[[Machine], Fraction | None]] = {
+    "vram": measures.vram_gib,
+    "total_vram": measures.total_vram_gib,
+    "tflops": measures.tflops,
+    "bandwidth": measures.bandwidth_gbs,
+    "vcpus": measures.vcpus,
+    "vcpus_per_gpu": measures.vcpus_per_gpu,
+    "memory": measures.memory_gib,
+    "memory_per_vcpu": measures.memory_gib_per_vcpu,
+    "memory_per_vram": measures.memory_per_vram,
+}
+"""What a parameter `min_…` asks of a machine, in that parameter's own unit."""
+
+
 def _minima(spec: Spec) -> Iterator[MachineDemand]:
-    asked = (
-        ("vram", spec.min_vram_mib, MIB_PER_GIB, measures.vram_gib),
-        ("total_vram", spec.min_total_vram_mib, MIB_PER_GIB, measures.total_vram_gib),
-        ("tflops", spec.min_tflops, 1, measures.tflops),
-        ("bandwidth", spec.min_bandwidth_gbs, 1, measures.bandwidth_gbs),
-        ("vcpus", spec.min_vcpus, 1, measures.vcpus),
-        ("vcpus_per_gpu", spec.min_vcpus_per_gpu, 1, measures.vcpus_per_gpu),
-        ("memory", spec.min_memory_mib, MIB_PER_GIB, measures.memory_gib),
-        ("memory_per_vcpu", spec.min_memory_mib_per_vcpu, MIB_PER_GIB, measures.memory_gib_per_vcpu),
-        ("memory_per_vram", spec.min_memory_per_vram, 1, measures.memory_per_vram),
-    )
-    return (_at_least(name, least / unit, measure) for name, least, unit, measure in asked if least is not None)
+    asked = {
+        "vram": _gib(spec.min_vram_mib),
+        "total_vram": _gib(spec.min_total_vram_mib),
+        "tflops": spec.min_tflops,
+        "bandwidth": spec.min_bandwidth_gbs,
+        "vcpus": spec.min_vcpus,
+        "vcpus_per_gpu": spec.min_vcpus_per_gpu,
+        "memory": _gib(spec.min_memory_mib),
+        "memory_per_vcpu": _gib(spec.min_memory_mib_per_vcpu),
+        "memory_per_vram": spec.min_memory_per_vram,
+    }
+    return (_at_least(name, least, MINIMA[name]) for name, least in asked.items() if least is not None)
+
+
+def _gib(mib: Fraction | None) -> Fraction | None:
+    return None if mib is None else mib / MIB_PER_GIB
 
 
 def _at_least(name: str, least: Fraction, measure: Callable[[Machine], Fraction | None]) -> MachineDemand:
@@ -179,12 +201,19 @@ def _vendor(machine: Machine) -> str:
     return "unknown" if row is None else row.vendor
 
 
+def _certified(tags: frozenset[str]) -> PlaceDemand:
+    """Any of the tags, of the provider's own data centres there; what nobody states is not had."""
+    return Demand(
+        lambda place: None if tags & tags_of(place.provider, place.region, Hosting.DATACENTER) else Code.COMPLIANCE,
+        lambda place: f"{' or '.join(sorted(tags))} is not stated of {place.region}",
+    )
+
+
 def _country(spec: Spec) -> PlaceDemand:
     def unmet(place: Place) -> Code | None:
         if place.country is None:
             return Code.COUNTRY_UNKNOWN
-        fits = (spec.countries is None or place.country in spec.countries) and place.country not in spec.not_countries
-        return None if fits else Code.COUNTRY
+        return None if spec.allows_country(place.country) else Code.COUNTRY
 
     return Demand(unmet, lambda place: f"country {place.country}")
 

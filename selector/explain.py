@@ -2,12 +2,13 @@
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
 import numpy as np
 
 from catalog.offers import Offer, Place
-from catalog.spec import Sort, Spec
+from catalog.spec import ONE_GPU, Sort, Spec
 from catalog.words import Purchase
 from selector.columns import (
     NAME,
@@ -25,9 +26,10 @@ from selector.columns import (
     tally,
 )
 from selector.context import Context
+from selector.fixes import FIXABLE, change_for
 from selector.kinds import Kinds
 from selector.numbering import Numbered
-from selector.ranking import Miss
+from selector.ranking import Fix, Miss
 from selector.reasons import Code
 from selector.sorting import Sorting
 from selector.why_not import Reasons
@@ -44,19 +46,21 @@ class Explanation:
     rejected: Mapping[str, int]
     nearest_misses: tuple[Miss, ...]
     """Those with the fewest reasons, the cheapest of them first."""
-    but_for_count: Miss | None
-    """The cheapest that nothing but its number of GPUs speaks against."""
+    fix: Fix | None
+    """The one change of the question that gives the cheapest answer per GPU, where there is none."""
     machine_exists: bool
     """Whether some machine meets every demand on machines, wherever it is."""
 
 
-def explain(candidates: Candidates, spec: Spec, context: Context, reasons: Reasons, kinds: Kinds) -> Explanation:
-    """Say of all candidates why each is not the answer."""
+def explain(
+    candidates: Candidates, spec: Spec, context: Context, reasons: Reasons, kinds: Kinds, *, answered: bool
+) -> Explanation:
+    """Say of all candidates why each is not the answer. `answered`: whether there is one, so that nothing is to fix."""
     explaining = _Explaining(candidates, spec, context, reasons, kinds)
     return Explanation(
         rejected=explaining.rejected(),
         nearest_misses=explaining.nearest(explaining.by_distance(), _NEAREST),
-        but_for_count=next(iter(explaining.nearest([explaining.cells_of((Code.GPU_COUNT,))], 1)), None),
+        fix=None if answered else explaining.fix(),
         machine_exists=explaining.machine_exists,
     )
 
@@ -102,9 +106,18 @@ class _Explaining:
             cells.setdefault(len(codes), []).append(cell)
         return [cells[distance] for distance in sorted(cells) if distance]
 
-    def cells_of(self, codes: _Codes) -> list[int]:
-        """The cells with exactly these reasons."""
-        return [cell for cell, of_cell in self._codes.items() if of_cell == codes]
+    def fix(self) -> Fix | None:
+        """The change that makes the cheapest offer, per GPU, an answer. Who says no count is told of that first."""
+        by_count = self._but_for({Code.GPU_COUNT}) if self._spec.counts == (ONE_GPU,) else []
+        cells = by_count or self._but_for(FIXABLE)
+        if not cells:
+            return None
+        (miss,) = self._cheapest(cells, 1, Sort.PRICE_PER_GPU)  # since a change may be of their number
+        return Fix(change_for(miss.reasons[0].code, miss.offer, self._spec, self._context), miss)
+
+    def _but_for(self, codes: AbstractSet[Code]) -> list[int]:
+        """The cells that nothing but one of these reasons speaks against."""
+        return [cell for cell, of_cell in self._codes.items() if len(of_cell) == 1 and of_cell[0] in codes]
 
     def nearest(self, groups: Iterable[list[int]], most: int) -> tuple[Miss, ...]:
         """The first offers of the groups of cells in turn, the cheapest of each first."""
@@ -114,9 +127,9 @@ class _Explaining:
                 found += self._cheapest(cells, most - len(found))
         return tuple(found)
 
-    def _cheapest(self, cells: list[int], most: int) -> Iterator[Miss]:
+    def _cheapest(self, cells: list[int], most: int, sort: Sort = Sort.PRICE) -> Iterator[Miss]:
         rows = Rows(self._candidates.tables, [among(of_table, cells) for of_table in self._cells])
-        sorting = Sorting(rows, self._candidates, self._context, self._spec.currency, Sort.PRICE, lambda _row: 0)
+        sorting = Sorting(rows, self._candidates, self._context, self._spec.currency, sort, lambda _row: 0)
         return (self._miss(rows.offer(row)) for row in sorting.page([np.arange(len(rows))], 0, most))
 
     def _cells_of(self, table: Table) -> Numbers:

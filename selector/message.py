@@ -5,12 +5,13 @@ from datetime import timedelta
 
 from catalog.money import money_text
 from catalog.offers import Offer
-from catalog.spec import ONE_GPU, Spec, number_text
+from catalog.spec import ONE_GPU, Nearness, Spec, number_text
 from catalog.words import Level
 from selector.ages import age_text, ago_text
 from selector.context import Context
 from selector.measures import accelerator_of
-from selector.ranking import Match, Miss, Ranking, Tier, Verdict
+from selector.nearness import estimated_rtt_ms
+from selector.ranking import Fix, Match, Miss, Ranking, Tier, Verdict
 
 _DECIMALS = 4
 _MOST_NAMED = 3
@@ -44,8 +45,8 @@ def message(ranking: Ranking, spec: Spec, context: Context) -> str:
     """One sentence: what, where, the price, the evidence and its age; or why nothing, and what comes nearest."""
     best = ranking.best
     if best is None:
-        return f"{_nothing(ranking, spec)}{_nearest(ranking, spec)}."
-    return f"{_what(best.offer)}: {_price(best, spec)}, {_stock(best, spec, context)}{_tiers(ranking)}."
+        return f"{_nothing(ranking, spec)}{_nearest(ranking, spec, context)}."
+    return f"{_what(best.offer)}: {_price(best, spec)}, {_stock(best, spec, context)}{_tiers(ranking, best)}."
 
 
 def place_text(offer: Offer) -> str:
@@ -94,19 +95,39 @@ def _price_age(age: timedelta) -> str:
     return f"{age_text(age)} old" if age >= timedelta(0) else ago_text(age)
 
 
-def _tiers(ranking: Ranking) -> str:
-    told = "; ".join(", ".join(_passed(tier, tier.passed_over)) for tier in ranking.tiers if tier.passed_over)
-    return f"; fallback, because {told}" if told else ""
+def _tiers(ranking: Ranking, best: Match) -> str:
+    if not best.tier:
+        return ""
+    primary, *others = ranking.tiers[: best.tier]
+    told = [", ".join(_passed([primary])) or "no primary place offers it", *_passed(others)]
+    return f"; fallback{_how_far(ranking.tiers[best.tier].nearness)}, because {'; '.join(told)}"
 
 
-def _passed(tier: Tier, verdict: Verdict) -> Iterator[str]:
-    """Why the answer is not from this tier, said of those of its regions alone of which it is true."""
-    if tier.about:
-        yield _said_of(tier.about, _PASSED_OVER[verdict])
+def _how_far(near: Nearness | None) -> str:
+    """Of a fallback region that `auto` found: how far it is, as far as that is known."""
+    if near is None:
+        return ""
+    if near.origin is None:
+        return " (how far is not known)"
+    return f" (about {estimated_rtt_ms(near.distance_m)} ms from {near.origin[1]}, estimated)"
+
+
+def _passed(tiers: Iterable[Tier]) -> list[str]:
+    """Why the answer is not from these tiers, each thing said once, of all of their regions of which it is true."""
+    told: dict[str, dict[str, None]] = {}
+    for tier in tiers:
+        for words, places in _said_by(tier):
+            told.setdefault(words, {}).update(dict.fromkeys(places))
+    return [_said_of(list(places), words) for words, places in told.items()]
+
+
+def _said_by(tier: Tier) -> Iterator[tuple[str, Sequence[str]]]:
+    if tier.about and tier.passed_over:
+        yield _PASSED_OVER[tier.passed_over], tier.about
     if tier.unread:
-        yield _said_of(tier.unread, _UNREAD)
-    if not tier.about and not tier.unread:
-        yield _said_of(tier.regions, "{does} not offer it") if tier.tier else "no primary place offers it"
+        yield _UNREAD, tier.unread
+    if tier.tier and not tier.about and not tier.unread:
+        yield "{does} not offer it", tier.regions
 
 
 def _nothing(ranking: Ranking, spec: Spec) -> str:
@@ -139,14 +160,26 @@ def _subject(spec: Spec) -> tuple[str, Mapping[str, str]]:
     return (_some(names), _ONE if len(names) == 1 else _SEVERAL) if names else ("What is asked for", _ONE)
 
 
-def _nearest(ranking: Ranking, spec: Spec) -> str:
-    if not ranking.nearest_misses:
-        return ""
-    if spec.counts == (ONE_GPU,) and (miss := ranking.but_for_count) and miss.offer.machine.gpu_count:
-        count = number_text(miss.offer.machine.gpu_count)
-        return f"; count is 1 unless said: with count={count} there is {_what(miss.offer)}{_miss_price(miss, spec)}"
-    miss = ranking.nearest_misses[0]
-    return f"; nearest: {_what(miss.offer)}{_miss_price(miss, spec)} ({', '.join(map(str, miss.reasons))})"
+def _nearest(ranking: Ranking, spec: Spec, context: Context) -> str:
+    """The offer that misses by least, and the change that gives an answer."""
+    fix, nearest = ranking.fix, next(iter(ranking.nearest_misses), None)
+    if fix is not None and spec.counts == (ONE_GPU,) and fix.change.parameter == "count":
+        return f"; count is 1 unless said: {_then(fix, spec, context)}"
+    told = "" if nearest is None else f"; nearest: {_miss(nearest, spec)}"
+    if fix is None:
+        return told
+    same = nearest is not None and fix.miss.offer == nearest.offer
+    return f"{told}, an answer {fix.change}" if same else f"{told}; {_then(fix, spec, context)}"
+
+
+def _then(fix: Fix, spec: Spec, context: Context) -> str:
+    """What the change gives."""
+    doubt = "" if fix.miss.offer.confirmed(context.now, spec.max_age) else ", unconfirmed"
+    return f"{fix.change} there is {_what(fix.miss.offer)}{_miss_price(fix.miss, spec)}{doubt}"
+
+
+def _miss(miss: Miss, spec: Spec) -> str:
+    return f"{_what(miss.offer)}{_miss_price(miss, spec)} ({', '.join(map(str, miss.reasons))})"
 
 
 def _miss_price(miss: Miss, spec: Spec) -> str:

@@ -1,23 +1,29 @@
 """A question's parameters understood as a spec, or refused by name."""
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from fractions import Fraction
 
 from catalog.accelerators import UnknownAccelerator, accelerators, resolve_question
+from catalog.compliance import all_tags
 from catalog.fx import ecb_rates
-from catalog.spec import ONE_GPU, Accounts, CountRange, RegionKey, Sort, Spec, StockWish, ZoneKey
+from catalog.spec import ONE_GPU, Accounts, CountRange, Job, Nearness, RegionKey, Sort, Spec, StockWish
 from catalog.words import Hosting, Purchase
 from selector import values
 from selector.asked import Asked, Endpoint, contradiction
+from selector.contradictions import refuse_contradictions
+from selector.nearness import others_nearest_first
 from selector.values import BadQuestion, alike
-from selector.where import World, configured_fallback, regions_named, zones_named
+from selector.where import AUTO, World, configured_fallback, regions_known, regions_named, zones_named
 
 __all__ = ["BadQuestion", "Endpoint", "World", "understand"]
 
 _MOST: Mapping[Endpoint, int] = {"cheapest": 100, "offers": 10_000}
 _MOST_OFFSET = 100_000_000
 _GLOB_MARKS = frozenset("*?[")
+_Tier = tuple[frozenset[RegionKey], Nearness | None]
+"""Regions, and of one that `auto` found how near it is."""
 _COUNTED_GPU = re.compile(r"\s*(\d+)\s*[x×*]\s*(.+)", re.IGNORECASE)
 
 
@@ -27,10 +33,11 @@ def understand(
     """The spec that these parameters mean here. Raises `BadQuestion` for whatever is not known or contradicts itself.
 
     `defaults` are the operator's own, used where the question is silent; on `offers` never for purchase, count,
-    accounts, hosting, stock, limit and offset.
+    accounts, hosting, stock, fallback, limit and offset.
     """
     asked = Asked.of(params, defaults, endpoint)
     placed = _with_places(_machine(asked, world, endpoint), asked, world, endpoint)
+    refuse_contradictions(placed, asked, world)
     return _with_terms(placed, asked, world, endpoint)
 
 
@@ -65,21 +72,21 @@ def _with_places(spec: Spec, asked: Asked, world: World, endpoint: Endpoint) -> 
     zones, not_zones = asked.sets("zone", lambda text: zones_named("zone", text, world))
     if regions is not None and zones is not None:
         zones = frozenset(zone for zone in zones if zone[:2] in regions) or contradiction("zone", asked, "region")
-    primary = regions if regions is not None else {zone[:2] for zone in zones or ()}
     countries, not_countries = asked.sets("country", lambda text: frozenset({_country(text, world)}))
-    return replace(
+    placed = replace(
         spec,
         providers=asked.subset("provider", world.providers),
         countries=countries,
         not_countries=not_countries,
         mainland_china=asked.one("mainland_china", values.truth),
+        compliance=asked.subset("compliance", all_tags()),
         regions=regions,
         not_regions=not_regions,
         zones=zones,
         not_zones=not_zones,
-        fallback=_each_once(_fallback(asked, primary, not_regions, world, endpoint), regions, zones, not_regions),
         accounts=_accounts(asked, world, endpoint),
     )
+    return _with_tiers(placed, _fallback(placed, asked, world, endpoint))
 
 
 def _with_terms(spec: Spec, asked: Asked, world: World, endpoint: Endpoint) -> Spec:
@@ -93,6 +100,7 @@ def _with_terms(spec: Spec, asked: Asked, world: World, endpoint: Endpoint) -> S
         stock=_stock(asked, endpoint),
         max_age=asked.one("max_age", values.duration),
         sort=_sort(asked),
+        job=_job(asked),
         limit=asked.one("limit", lambda name, text: values.whole(name, text, 1, _MOST[endpoint])) or 5,
         offset=asked.one("offset", lambda name, text: values.whole(name, text, 0, _MOST_OFFSET)) or 0,
         explain=asked.one("explain", values.truth) or False,
@@ -164,6 +172,14 @@ def _members(asked: Asked, name: str, words: type[Purchase]) -> frozenset[Purcha
 
 
 def _hosting(asked: Asked, endpoint: Endpoint) -> frozenset[Hosting]:
+    """Certifications are of the providers' own data centres: with `compliance`, no private host is meant."""
+    hosting = _hosting_asked(asked, endpoint)
+    if "compliance" not in asked.items:
+        return hosting
+    return hosting & {Hosting.DATACENTER} or contradiction("compliance", asked, "hosting")
+
+
+def _hosting_asked(asked: Asked, endpoint: Endpoint) -> frozenset[Hosting]:
     if "hosting" not in asked.items:
         return frozenset({Hosting.DATACENTER} if endpoint == "cheapest" else Hosting)
     included, out = asked.sets("hosting", _hosts)
@@ -195,48 +211,62 @@ def _currency(text: str, world: World) -> str:
     raise BadQuestion("currency", f"currency={text}: no exchange rate is known for it.", ["USD", "EUR", "CNY"])
 
 
-def _fallback(
-    asked: Asked,
-    primary: Iterable[RegionKey],
-    excluded: frozenset[RegionKey],
-    world: World,
-    endpoint: Endpoint,
-) -> tuple[frozenset[RegionKey], ...]:
-    """What is said or configured, in order; explicit ones only on `offers`."""
-    items = asked.items.get("fallback")
-    if items is None:
-        return configured_fallback(primary, world) if endpoint == "cheapest" else ()
-    if items == ("none",):
-        return ()
-    return tuple(_fallback_tier(item, excluded, world) for item in items)
+def _with_tiers(spec: Spec, tiers: Iterable[_Tier]) -> Spec:
+    """The tiers without what is excluded, primary or in an earlier tier. Of a primary zone, its region is neither."""
+    found, seen = list(tiers), set(spec.not_regions)
+    if spec.primary_regions is None:
+        return spec
+    if spec.zones is None:
+        seen |= spec.primary_regions
+    kept = []
+    for regions, near in found:
+        if regions - seen:
+            kept.append((regions - seen, near))
+        seen |= regions
+    return replace(
+        spec,
+        fallback=tuple(regions for regions, _ in kept),
+        nearness=tuple(near for _, near in kept if near is not None),
+    )
 
 
-def _fallback_tier(text: str, excluded: frozenset[RegionKey], world: World) -> frozenset[RegionKey]:
-    if text.casefold() == "auto":
-        raise BadQuestion("fallback", "fallback=auto is not in this version: list regions, such as ap-nanjing.")
+def _fallback(spec: Spec, asked: Asked, world: World, endpoint: Endpoint) -> Iterator[_Tier]:
+    """What is said, else configured for the primary regions, else the default; on `offers` what is said alone."""
+    said, configured = "fallback" in asked.said, configured_fallback(spec.primary_regions or (), world)
+    if configured and not said and endpoint == "cheapest":
+        for text, primary in configured.items():
+            yield from _configured(text, primary, spec, world)
+        return
+    items = asked.items.get("fallback", ())
+    for item in () if items == ("none",) else items:
+        yield from _named(item, spec, world, said=said)
+
+
+def _configured(text: str, primary: frozenset[RegionKey], spec: Spec, world: World) -> Iterator[_Tier]:
+    """A region that is not known now is left out: the question did not name it, the operator is told at the start."""
+    if text.casefold() == AUTO:
+        yield from _auto(primary, spec, world)
+    else:
+        yield regions_known("fallback", text, world), None
+
+
+def _named(text: str, spec: Spec, world: World, *, said: bool) -> Iterator[_Tier]:
+    if text.casefold() == AUTO:
+        if said and spec.primary_regions is None:
+            hint = "name a primary region or zone, such as region=ap-guangzhou: the others are sought near it."
+            raise BadQuestion("fallback", f"fallback={text}: {hint}")
+        yield from _auto(spec.primary_regions or (), spec, world)  # a default has no meaning without one
+        return
     if text.casefold() == "none" or text.startswith("!"):
         raise BadQuestion("fallback", f"fallback: {text} cannot stand in a list of regions.")
-    tier = regions_named("fallback", text, world)
-    if tier <= excluded:
+    regions = regions_named("fallback", text, world)
+    if said and regions <= spec.not_regions:
         raise BadQuestion("fallback", f"fallback={text} and region=!… contradict: this region is excluded.")
-    return tier
+    yield regions, None
 
 
-def _each_once(
-    tiers: Iterable[frozenset[RegionKey]],
-    regions: frozenset[RegionKey] | None,
-    zones: frozenset[ZoneKey] | None,
-    excluded: frozenset[RegionKey],
-) -> tuple[frozenset[RegionKey], ...]:
-    """The tiers without what is excluded, primary or in an earlier tier. Of a primary zone, its region is neither."""
-    if regions is None and zones is None:
-        return ()
-    seen = set(excluded if zones is not None else excluded | (regions or frozenset()))
-    kept = []
-    for tier in tiers:
-        kept.append(tier - seen)
-        seen |= tier
-    return tuple(filter(None, kept))
+def _auto(primary: Iterable[RegionKey], spec: Spec, world: World) -> Iterator[_Tier]:
+    return ((frozenset({near.region}), near) for near in others_nearest_first(primary, spec, world))
 
 
 def _accounts(asked: Asked, world: World, endpoint: Endpoint) -> Accounts:
@@ -255,6 +285,14 @@ def _stock(asked: Asked, endpoint: Endpoint) -> StockWish:
 
 
 def _sort(asked: Asked) -> Sort:
-    if asked.items.get("sort") == ("job_cost",):
-        raise BadQuestion("sort", "sort=job_cost is not in this version.", list(map(str, Sort)))
-    return asked.one("sort", lambda name, text: values.member(name, text, Sort)) or Sort.PRICE
+    sort = asked.one("sort", lambda name, text: values.member(name, text, Sort)) or Sort.PRICE
+    if sort is Sort.JOB_COST and "hours" not in asked.items:
+        raise BadQuestion("sort", "sort=job_cost: say hours too, such as hours=48: a job's cost depends on them.")
+    return sort
+
+
+def _job(asked: Asked) -> Job | None:
+    hours, egress_gb = asked.one("hours", values.number), asked.one("egress_gb", values.number_or_zero)
+    if hours is None and egress_gb is not None:
+        raise BadQuestion("egress_gb", "egress_gb: say hours too, such as hours=48: it is a part of a job's cost.")
+    return None if hours is None else Job(hours, egress_gb or Fraction(0))

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 from catalog.fx import Rate
 from catalog.offers import Offer
-from catalog.spec import Accounts, RegionKey, Spec, StockWish
+from catalog.spec import Accounts, Spec, StockWish
 from selector.context import Context
 from selector.explain import Explanation, explain
 from selector.index import Index
@@ -29,18 +29,21 @@ def rank(index: Index, spec: Spec, context: Context) -> Ranking:
     candidates, reasons = index.candidates(spec.gpus), Reasons(spec, context)
     kinds = Kinds(candidates, spec, context)
     walk = Walk(candidates, spec, context, reasons, kinds)
-    unread = [unread_places(spec, context, regions) for regions in (_primary(spec), *spec.fallback)]
+    unread = [unread_places(spec, context, regions) for regions in (spec.primary_regions, *spec.fallback)]
     for found, places in zip(walk.tiers, unread, strict=True):
         found.unread = bool(places)
     answering = _answering(walk.tiers, spec.stock)
     kept = [] if answering is None else walk.first(walk.tiers[answering].all(), 0, 1 + spec.offset + spec.limit)
     explains = spec.explain or answering is None
-    explained = explain(candidates, spec, context, reasons, kinds) if explains else _NOTHING
+    explained = (
+        explain(candidates, spec, context, reasons, kinds, answered=answering is not None) if explains else _NOTHING
+    )
     best = kept[0] if kept else None
     unconfirmed = _unconfirmed(walk, walk.tiers[: (answering or 0) + 1], best)
     alternatives = tuple(kept[1 + spec.offset :])
     shown = [match.offer for match in (best, unconfirmed, *alternatives) if match is not None]
-    missed = [miss.offer for miss in (*explained.nearest_misses, explained.but_for_count) if miss is not None]
+    fix = explained.fix
+    missed = [miss.offer for miss in (*explained.nearest_misses, *([fix.miss] if fix else []))]
     return Ranking(
         verdict=_verdict(walk.tiers, best, explained, lambda: _has_source(index, spec, context)),
         best=best,
@@ -50,7 +53,7 @@ def rank(index: Index, spec: Spec, context: Context) -> Ranking:
         fallback_used=bool(answering),
         rejected=explained.rejected,
         nearest_misses=explained.nearest_misses,
-        but_for_count=explained.but_for_count,
+        fix=fix,
         rates=_rates([*shown, *missed], spec, context),
     )
 
@@ -113,7 +116,7 @@ def _has_source(index: Index, spec: Spec, context: Context) -> bool:
 def _tier(number: int, walk: Walk, spec: Spec, answering: int | None, unread: tuple[str, ...]) -> Tier:
     tier = walk.tiers[number]
     passed_over = tier.verdict() if answering is None or number < answering else None
-    regions = spec.fallback[number - 1] if number else _primary(spec) or ()
+    regions = spec.fallback[number - 1] if number else spec.primary_regions or ()
     return Tier(
         tier=number,
         regions=tuple(sorted({region for _, region in regions})),
@@ -125,14 +128,8 @@ def _tier(number: int, walk: Walk, spec: Spec, answering: int | None, unread: tu
         passed_over=passed_over,
         about=walk.regions(tier.kinds.get(passed_over, ())) if passed_over else (),
         unread=unread if passed_over else (),
+        nearness=spec.nearness_of(number),
     )
-
-
-def _primary(spec: Spec) -> frozenset[RegionKey] | None:
-    """The primary regions; None where the question names none, and every place is primary."""
-    if spec.zones is not None:
-        return frozenset(zone[:2] for zone in spec.zones)
-    return spec.regions
 
 
 def _rates(offers: Iterable[Offer], spec: Spec, context: Context) -> tuple[Rate, ...]:

@@ -6,6 +6,7 @@ from enum import StrEnum
 
 from catalog.fx import Rate
 from catalog.offers import Offer
+from catalog.spec import Nearness
 from selector.reasons import Reason
 
 
@@ -41,6 +42,25 @@ class Miss:
     reasons: tuple[Reason, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A parameter of the question, and what to say there instead; None is to leave it out."""
+
+    parameter: str
+    value: str | None
+
+    def __str__(self) -> str:
+        return f"without {self.parameter}" if self.value is None else f"with {self.parameter}={self.value}"
+
+
+@dataclass(frozen=True, slots=True)
+class Fix:
+    """The one change that would give an answer, and the offer that would then qualify."""
+
+    change: Change
+    miss: Miss
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tier:
     """A tier's offers that meet every demand but those on stock: `matching` is the sum of the four counts."""
@@ -60,6 +80,8 @@ class Tier:
     """The regions that `passed_over` is said of, sorted: those with the offers that are out, too dear, unconfirmed."""
     unread: tuple[str, ...] = ()
     """The places of this tier of which no source was read yet, sorted; told of a tier that is passed over."""
+    nearness: Nearness | None = None
+    """Of a tier that `fallback=auto` made: how far its region is."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,7 +96,7 @@ class Ranking:
     fallback_used: bool
     rejected: Mapping[str, int]
     nearest_misses: tuple[Miss, ...]
-    but_for_count: Miss | None
-    """Where reasons are told: the cheapest offer that nothing but its number of GPUs speaks against."""
+    fix: Fix | None
+    """Where nothing was found: the change that gives the cheapest answer per GPU. Who says no count is told a count."""
     rates: tuple[Rate, ...]
     """Those that the offers shown were converted at."""

@@ -43,6 +43,7 @@ class Code(StrEnum):
     COUNTRY_UNKNOWN = "country_unknown"
     MAINLAND_CHINA = "mainland_china"
     MAINLAND_CHINA_UNKNOWN = "mainland_china_unknown"
+    COMPLIANCE = "compliance"
     EXCLUDED_PLACE = "excluded_place"
     NOT_HERE = "not_here"
     PURCHASE = "purchase"

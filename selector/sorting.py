@@ -7,10 +7,11 @@ import numpy.typing as npt
 
 from catalog.facts import Machine
 from catalog.fx import Rates
-from catalog.spec import Sort
-from selector.columns import SHAPE, TRAITS, Candidates, Picked, Rows
+from catalog.spec import Job, Sort
+from selector.columns import PLACE, SHAPE, TRAITS, Candidates, Picked, Rows
 from selector.context import Context
-from selector.order import divisor, sort_value
+from selector.job import WINDOWED, JobColumns, JobCosts
+from selector.order import Value, divisor, sort_value
 
 _Floats = npt.NDArray[np.float64]
 _Comparable = tuple[bool, object]
@@ -34,10 +35,18 @@ class Sorting:
         currency: str,
         sort: Sort,
         level_of: Callable[[int], int],
+        job: Job | None = None,
     ) -> None:
-        """`level_of` gives the level of a row."""
+        """`level_of` gives the level of a row; `job` is what the cost is of, where that is compared: without one
+        that is a ValueError.
+        """
+        if sort is Sort.JOB_COST and job is None:
+            raise ValueError("sort=job_cost needs a job")
         self._rows, self._candidates, self._context = rows, candidates, context
         self._currency, self._sort, self._level_of = currency, sort, level_of
+        self._job = job if sort is Sort.JOB_COST else None
+        self._costs = None if self._job is None else JobCosts(self._job, currency, context.rates)
+        self._columns: JobColumns | None = None
         self._known: dict[int, int | None] = {}
 
     def page(self, groups: Iterable[Picked], start: int, stop: int) -> list[int]:
@@ -53,6 +62,8 @@ class Sorting:
         return found
 
     def _slice(self, group: Picked, start: int, stop: int) -> list[int]:
+        if self._job is not None and self._costs is not None and len(group) > _FEW:
+            group = self._promising(group, stop, self._job, self._costs)
         if len(group) <= _FEW:
             return self._sorted(group)[start:stop]
         values, margin = self._values(group)
@@ -65,17 +76,46 @@ class Sorting:
         skipped = int(np.count_nonzero(before))
         return self._sorted(group[near & ~before])[start - skipped : stop - skipped]
 
-    def _values(self, group: Picked) -> tuple[_Floats, float]:
-        """What is compared, nearly, and infinity where it is unknown; and how far rounding may have moved it."""
+    def _promising(self, group: Picked, stop: int, job: Job, costs: JobCosts) -> Picked:
+        """The rows that may be among the first: a job costs no less than its hours, so the dear ones are not.
+
+        What the `stop`-th costs of those with the cheapest hours, none of the first costs more.
+        """
+        hourly, margin = self._hourly(group)
+        some = min(len(group), 2 * stop + _FEW)
+        found = self._costs_of(costs, group[np.argpartition(hourly, some - 1)[:some]])
+        most = np.partition(found, stop - 1)[stop - 1] * (1 + _ERROR) + margin
+        return group[hourly * float(job.hours) * (1 - _ERROR) - margin <= most] if np.isfinite(most) else group
+
+    def _hourly(self, group: Picked) -> tuple[_Floats, float]:
+        """The price in the currency, nearly, and infinity where it is unknown; and how far rounding may move a cost.
+
+        Of a cost three amounts are rounded to a nano-unit, the first in the price's own currency.
+        """
         known = _Factors(self._context.rates, self._currency)
         factors = self._candidates.lookup(TRAITS, lambda offer: known[offer.price and offer.price.currency], np.float64)
         values: _Floats = self._rows.nanos[group] * factors[self._rows.numbers_of(TRAITS)[group]]
-        converted = any(factor not in (1, np.inf) for factor in known.values())
+        finite = [factor for factor in known.values() if np.isfinite(factor)]
+        if self._job is not None:
+            return values, 2 + max(finite, default=0.0)
+        return values, float(any(factor != 1 for factor in finite))
+
+    def _costs_of(self, costs: JobCosts, group: Picked) -> _Floats:
+        if self._columns is None:  # few groups are so large
+            self._columns = JobColumns(self._candidates, costs)
+        return self._columns.costs(self._rows, group, self._hourly(group)[0])
+
+    def _values(self, group: Picked) -> tuple[_Floats, float]:
+        """What is compared, nearly, and infinity where it is unknown; and how far rounding may have moved it."""
+        values, margin = self._hourly(group)
+        if self._costs is not None:
+            return self._costs_of(self._costs, group), margin
         if self._sort is Sort.PRICE:
-            return values, float(converted)
-        inverses = self._candidates.lookup(SHAPE, self._inverse, np.float64)[self._rows.numbers_of(SHAPE)[group]]
+            return values, margin
+        shapes = self._rows.numbers_of(SHAPE)[group]
+        inverses = self._candidates.kept(SHAPE, self._sort, self._inverse, np.float64)[shapes]
         values *= inverses
-        return values, float(converted) and float(inverses[np.isfinite(inverses)].max(initial=0))
+        return values, margin and float(inverses[np.isfinite(inverses)].max(initial=0))
 
     def _inverse(self, machine: Machine) -> float:
         over = divisor(machine, self._sort)
@@ -104,12 +144,19 @@ class Sorting:
     def _same(self, group: Picked) -> list[tuple[int, ...]]:
         """For each row what its value follows from, as far as rows may share it."""
         columns = [self._rows.nanos[group].tolist(), self._rows.numbers_of(TRAITS)[group].tolist()]
-        if self._sort is not Sort.PRICE:
+        if self._job is not None:
+            columns.append(self._rows.numbers_of(PLACE)[group].tolist())
+            columns.append([row if self._rows.offer(row).purchase in WINDOWED else -1 for row in group.tolist()])
+        elif self._sort is not Sort.PRICE:
             columns.append(self._rows.numbers_of(SHAPE)[group].tolist())
         return list(zip(*columns, strict=True))
 
     def _value(self, row: int) -> _Comparable:
-        value = sort_value(self._rows.offer(row).machine, self.nanos(row), self._sort)
+        offer = self._rows.offer(row)
+        if self._costs is not None:
+            value: Value = self._costs.nanos(offer)
+        else:
+            value = sort_value(offer.machine, self.nanos(row), self._sort)
         return (value is None, value or 0)
 
 

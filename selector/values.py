@@ -52,6 +52,11 @@ def number(parameter: str, text: str) -> Fraction:
     return value
 
 
+def number_or_zero(parameter: str, text: str) -> Fraction:
+    """The same, and 0 besides."""
+    return Fraction(0) if _NUMBER.fullmatch(text) and not Fraction(text) else number(parameter, text)
+
+
 def amount_nanos(parameter: str, text: str) -> int:
     """A limit of money in nano-units, the finest that a price is known to."""
     nanos = int(Fraction(text) * NANOS) if _AMOUNT.fullmatch(text) else 0

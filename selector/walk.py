@@ -76,7 +76,7 @@ class Walk:
             self._cells *= self._depth
             self._cells += tier_of[self._rows.numbers_of(PLACE)]
         self._kinds = {cell: self._kind(cell, count, self._rows.offer(row)) for cell, count, row in tally(self._cells)}
-        self._sorting = Sorting(self._rows, candidates, context, spec.currency, spec.sort, self._level)
+        self._sorting = Sorting(self._rows, candidates, context, spec.currency, spec.sort, self._level, spec.job)
         self.tiers = [TierWalk() for _ in range(self._depth)]
         for cell, kind in self._kinds.items():
             _count(self.tiers[cell % self._depth], kind)
@@ -102,7 +102,8 @@ class Walk:
         return tuple(sorted({place.region for place in self._candidates.things(PLACE, places)}))
 
     def _level(self, row: int) -> int:
-        return self._kinds[int(self._cells[row])].level
+        """Of equal prices and levels the provider's own offer goes before one that is sold on."""
+        return 2 * self._kinds[int(self._cells[row])].level + (self._rows.offer(row).machine.upstream is not None)
 
     def _match(self, row: int) -> Match:
         """As it is answered."""

@@ -4,9 +4,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 
-from catalog.places import regions_of, regions_of_city
+from catalog.places import known_region, regions_of, regions_of_city
 from catalog.spec import RegionKey, ZoneKey
 from selector.values import BadQuestion, alike
+
+AUTO = "auto"
+"""In a list of fallback regions: the others of the same account and country, the nearest first."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,6 +24,8 @@ class World:
     zones: frozenset[tuple[str, str, str | None, str | None]] = frozenset()
     """(provider, region, zone name, zone id)."""
     countries: frozenset[str] = frozenset()
+    region_countries: Mapping[RegionKey, str] = field(default_factory=dict, hash=False)
+    """What the offers of a region say of its country, where they say anything."""
     machines: Mapping[str, str] = field(default_factory=dict, hash=False)
     """The names of the machines that are offered: case folded -> as their provider writes them."""
     unread: frozenset[RegionKey] = frozenset()
@@ -38,6 +43,11 @@ class World:
         known = regions_of(self.providers).keys()
         in_table = {provider for provider, _ in known}
         return self.regions | known | {key for key in self.unread if key[1] and key[0] not in in_table}
+
+    def country_of(self, region: RegionKey) -> str | None:
+        """The country of a region, by the table of places, else by what its offers state; None where nothing says."""
+        known = known_region(*region)
+        return self.region_countries.get(region) if known is None else known.country
 
     def all_countries(self) -> frozenset[str]:
         """Those with data and those that the table of places knows, of the providers in use."""
@@ -92,18 +102,17 @@ def _taken_at_its_word(provider: str | None, name: str, world: World) -> set[Zon
     }
 
 
-def configured_fallback(primary: Iterable[RegionKey], world: World) -> tuple[frozenset[RegionKey], ...]:
-    """The tiers configured for the primary regions, in order, each region once.
-
-    One that is not known now is left out, since the question did not name it; the operator is told of it at the start.
-    """
+def configured_fallback(primary: Iterable[RegionKey], world: World) -> Mapping[str, frozenset[RegionKey]]:
+    """The names in the lists configured for the primary regions, in order -> the regions whose lists they stand in."""
     lists = {_setting_name(region): texts for region, texts in world.fallback.items()}
-    texts = [text for _, region in sorted(primary) for text in lists.get(_setting_name(region), ())]
-    tiers = (_regions_known("fallback", text, world) for text in dict.fromkeys(texts))
-    return tuple(filter(None, tiers))
+    found: dict[str, frozenset[RegionKey]] = {}
+    for key in sorted(primary):
+        for text in lists.get(_setting_name(key[1]), ()):
+            found[text] = found.get(text, frozenset()) | {key}
+    return found
 
 
-def _regions_known(parameter: str, text: str, world: World) -> frozenset[RegionKey]:
+def regions_known(parameter: str, text: str, world: World) -> frozenset[RegionKey]:
     """As `regions_named`, and empty where the name means none."""
     try:
         return regions_named(parameter, text, world)

@@ -5,7 +5,7 @@ import hashlib
 import io
 import json
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from decimal import Decimal
 from threading import Lock
 from typing import Any
@@ -25,9 +25,12 @@ OPTIONS: Mapping[str, Any] = {
     "site": "",  # cn: what `environment` says
     "retail_page": 100,  # items a page: 1000 with the real one
     "sku_page": 10,
+    "usage_page": 100,
     "scores_per_hour": 0,  # answers in a scenario's hour; 0: no limit. Some four with the real one
     "regional_cores": 10000,
     "spot_cores": 1000,
+    "spot_cores_used": 0,
+    "may_read_usages": True,  # false: without the right to
 }
 _SCOPES = {"https://management.azure.com/.default": False, "https://management.chinacloudapi.cn/.default": True}
 """Scope of a token -> whether it is for China."""
@@ -163,7 +166,7 @@ class Azure:
         if action == "skus":
             return self._skus(request, rows, region)
         if action == "usages":
-            return _json({"value": self._usages(rows)})
+            return self._usages(request, rows)
         raise _Refused(404, "InvalidResourceType", f"{request.path} is not simulated.")
 
     def _rows(self, *, china: bool) -> list[Row]:
@@ -172,19 +175,20 @@ class Azure:
 
     def _skus(self, request: Request, rows: list[Row], region: str) -> Reply:
         everything = [azure_rows.disk(region), *map(azure_rows.sku, rows)] if rows else []
-        start, size = int(request.query.get("$skiptoken", "0")), self._options["sku_page"]
+        return self._paged(request, everything, "sku_page")
+
+    def _usages(self, request: Request, rows: Iterable[Row]) -> Reply:
+        if not self._options["may_read_usages"]:
+            said = "The client does not have authorization to perform action 'Microsoft.Compute/locations/usages/read'"
+            raise _Refused(403, "AuthorizationFailed", f"{said} over scope '{request.path}'.")
+        return self._paged(request, azure_rows.usages(rows, self._options), "usage_page")
+
+    def _paged(self, request: Request, everything: Sequence[Mapping[str, Any]], page: str) -> Reply:
+        start, size = int(request.query.get("$skiptoken", "0")), self._options[page]
         answer: dict[str, Any] = {"value": everything[start : start + size]}
         if start + size < len(everything):
             answer["nextLink"] = _link(request, "$skiptoken", start + size)
         return _json(answer)
-
-    def _usages(self, rows: Iterable[Row]) -> list[dict[str, Any]]:
-        limits = {row["family"]: row["quota"] for row in rows}
-        limits |= {"cores": self._options["regional_cores"], "lowPriorityCores": self._options["spot_cores"]}
-        return [
-            {"limit": limit, "unit": "Count", "currentValue": 0, "name": {"value": name, "localizedValue": name}}
-            for name, limit in limits.items()
-        ]
 
     def _scores(self, request: Request, *, china: bool) -> Reply:
         self._budget()

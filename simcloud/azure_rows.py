@@ -1,7 +1,7 @@
 """What Azure sells in a scenario: its tables spread into a row for each region and size, and what is said of a row."""
 
 import hashlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from decimal import Decimal
 from typing import Any
 
@@ -44,6 +44,7 @@ def _family_rows(family: Mapping[str, Any], regions: Mapping[str, Mapping[str, A
                 "restricted": "",  # why the whole region's is not for this subscription
                 "restricted_zones": "",  # the zones that are not, such as "1,3"
                 "quota": 1000,  # of the family in the region, in vCPUs
+                "quota_used": 0,
                 "score": "Medium",
                 "vcpus": vcpus,
                 "memory_gib": memory_gib,
@@ -95,6 +96,18 @@ def _restrictions(row: Row) -> Iterator[dict[str, Any]]:
         }
     if row["restricted"]:
         yield {"type": "Location", "values": [region], "restrictionInfo": info, "reasonCode": row["restricted"]}
+
+
+def usages(rows: Iterable[Row], options: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return the quotas of a region's rows, and what is used of each, as Microsoft.Compute lists them."""
+    families = {row["family"]: (row["quota"], row["quota_used"]) for row in rows}
+    used = sum(part for _, part in families.values())
+    regional = {"cores": (options["regional_cores"], used)}
+    regional |= {"lowPriorityCores": (options["spot_cores"], options["spot_cores_used"])}
+    return [
+        {"limit": limit, "unit": "Count", "currentValue": part, "name": {"value": name, "localizedValue": name}}
+        for name, (limit, part) in {**regional, **families}.items()
+    ]
 
 
 def disk(region: str) -> dict[str, Any]:

@@ -14,6 +14,7 @@ OPTIONS: Mapping[str, Any] = {
     "access_token": "simcloud-token",
     "any_credentials": False,  # any key or token that is not empty
     "page_size": 500,  # the most records in one page
+    "may_list_regions": True,  # false: without the right to
 }
 _COMPUTE = re.compile(r"/compute/v1/projects/([^/]+)/(.+)")
 _ADVICE = re.compile(r"regions/([^/]+)/advice/(capacity|calendarMode)")
@@ -116,7 +117,12 @@ class Gcp:
         return records[start : start + size], more
 
     def _region_list(self, request: Request, project: str) -> Mapping[str, Any]:
+        if not self._options["may_list_regions"]:
+            raise Refused(403, "forbidden", f"Required 'compute.regions.list' permission for 'projects/{project}'")
         base = f"https://www.googleapis.com/compute/v1/projects/{project}"
+        quotas: dict[str, list[Any]] = {}
+        for row in self._rows("quota"):
+            quotas.setdefault(row["region"], []).append(gcp_rows.quota(row))
         regions = [
             {
                 "kind": "compute#region",
@@ -124,7 +130,7 @@ class Gcp:
                 "description": region["id"],
                 "status": "UP",
                 "zones": [f"{base}/zones/{region['id']}-{letter}" for letter in region["zones"]],
-                "quotas": [],
+                "quotas": quotas.get(region["id"], []),
             }
             for region in self._regions
         ]

@@ -16,14 +16,14 @@ _YEARS = {"Commit1Yr": "1 Year", "Commit3Yr": "3 Years"}
 
 
 def expand(table: Mapping[str, Any]) -> list[Row]:
-    """Return the rows of `[gcp]`; `kind` tells them apart: zone, machine, card, sku."""
+    """Return the rows of `[gcp]`; `kind` tells them apart: zone, quota, machine, card, sku."""
     regions = {region["id"]: region for region in table["region"]}
     zones = [
         {"kind": "zone", "region": name, "zone": f"{name}-{letter}", "status": "UP", "warning": ""}
         for name, region in regions.items()
         for letter in region["zones"]
     ]
-    rows = [*zones]
+    rows = [*zones, *_quotas(table, regions)]
     for family in table["family"]:
         _check(family, regions)
         rows += _machines(family)
@@ -35,6 +35,25 @@ def expand(table: Mapping[str, Any]) -> list[Row]:
     ssd = {"name": "local-ssd", "spot_percent": 60}
     rows += [row for region in regions.values() for row in _skus(ssd, region, {"ssd": table["local_ssd"]})]
     return rows
+
+
+def _quotas(table: Mapping[str, Any], regions: Mapping[str, Any]) -> Iterator[Row]:
+    """A row for each quota of each region; one of `regions` goes before the others of its metric."""
+    for region in regions:
+        stated = [quota for quota in table.get("quota", []) if region in quota.get("regions", regions)]
+        for metric, quota in {quota["metric"]: quota for quota in stated}.items():
+            yield {
+                "kind": "quota",
+                "region": region,
+                "metric": metric,
+                "limit": quota["limit"],
+                "usage": quota.get("usage", 0),
+            }
+
+
+def quota(row: Row) -> dict[str, Any]:
+    """Return a Quota of a region: numbers of Google's are doubles."""
+    return {"metric": row["metric"], "limit": float(row["limit"]), "usage": float(row["usage"])}
 
 
 def _check(sold: Mapping[str, Any], regions: Mapping[str, Any]) -> None:

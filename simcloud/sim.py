@@ -152,7 +152,7 @@ class Sim:
         """Return the environment that points gpufare at these servers and at nothing else."""
         found = {"GPUFARE_ONLY": ",".join(self._servers), **self.scenario.settings}
         for server in self._servers.values():
-            found |= server.cloud.environment(server.url)
+            found |= {"GPUFARE_FX_ENDPOINT": server.url, **server.cloud.environment(server.url)}
         return found
 
 

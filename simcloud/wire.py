@@ -8,12 +8,14 @@ import struct
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Event, Lock, Thread
 from typing import Any, Protocol
 from urllib.parse import parse_qsl, urlsplit
 
-from simcloud import control
+from simcloud import control, ecb
 from simcloud.faults import Fault
 from simcloud.world import Identity, World
 
@@ -143,6 +145,10 @@ class _Handler(BaseHTTPRequestHandler):
                 self.server.world, request.method, request.path, request.query, request.body
             )
             self._send(Reply(status, json.dumps(answer).encode(), "application/json"), request)
+            return
+        if request.path == ecb.PATH:
+            self.server.world.saw("ecb", {"action": "daily"}).status = HTTPStatus.OK
+            self._send(Reply(HTTPStatus.OK, ecb.daily(datetime.now(UTC).date()), "text/xml"), request)
             return
         self._converse(request)
 

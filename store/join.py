@@ -6,6 +6,7 @@
 - A purchase that has prices or stock in some zones of a region is not offered in its other zones, unless the region
   itself states a price or stock for it. A score offers nothing where somebody states where the purchase is sold.
 - That this account may not have a machine offers nothing, and goes before any score, the region's word before a zone's.
+  Nor does what else a list says of a whole region's stock: how much of the account's quota is used.
 - Of a machine's accelerators nothing is known that its current lists contradict each other in.
 - Of two statements the stronger evidence wins, then the newer one. What a snapshot says of a purchase is used only
   until the region's own list of that purchase was read, and only if the live machine is listed for that purchase or
@@ -301,7 +302,7 @@ def _strength(value: object) -> int:
 
 
 def _offers_of(named: _Named, launches: Mapping[tuple[str, str, Purchase], StockNow]) -> Iterator[Offer]:
-    stocks = (purchase for (_, purchase), stock in named.stocks.items() if not stock.restricted)
+    stocks = (purchase for (key, purchase), stock in named.stocks.items() if not _of_account(key, stock))
     purchases = named.machine.purchases | {*stocks, *(purchase for _, purchase in named.prices)}
     for purchase in sorted(purchases):
         for key, place in named.places:
@@ -313,10 +314,18 @@ def _offers_of(named: _Named, launches: Mapping[tuple[str, str, Purchase], Stock
 
 def _sold(named: _Named, key: str, purchase: Purchase) -> bool:
     """Whether a purchase exists at a zone: stated there, stated for the region, or stated for no zone at all."""
-    silent = (at for at, stock in named.stocks.items() if stock.evidence is Evidence.SCORED or stock.restricted)
-    stocks = named.stocks.keys() - silent
+    stocks = {
+        at
+        for at, stock in named.stocks.items()
+        if stock.evidence is not Evidence.SCORED and not _of_account(at[0], stock)
+    }
     stated = {zone for zone, what in (*named.prices, *stocks) if what == purchase}
     return not stated or key in stated or "" in stated
+
+
+def _of_account(key: str, stock: StockNow) -> bool:
+    """Whether it says only what this account may have, and not where or how a machine is sold."""
+    return stock.restricted or (not key and stock.evidence is Evidence.LISTED)
 
 
 def _stock(named: _Named, key: str, purchase: Purchase) -> StockNow:

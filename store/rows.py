@@ -208,14 +208,16 @@ class Sorted:
 
     @property
     def restrictions(self) -> int:
-        """How many of those rows say of a listed machine that it is restricted, which may be lifted any day."""
+        """How many of those rows say what this account may have of a listed machine, which may change any day."""
         evidence = STOCKS.values.index("evidence")
         return sum(row[evidence] == Evidence.LISTED for row in self.rows[STOCKS.table].values())
 
     @property
     def offers(self) -> int:
         """How many offers it states a price or stock of; of a mere list, how many machines."""
-        return len(self.rows[PRICES.table].keys() | self.rows[STOCKS.table].keys()) or len(self.rows[MACHINES.table])
+        evidence, stocks = STOCKS.values.index("evidence"), self.rows[STOCKS.table]
+        told = {key for key, row in stocks.items() if row[evidence] != Evidence.LISTED}
+        return len(self.rows[PRICES.table].keys() | told) or len(self.rows[MACHINES.table]) or len(stocks)
 
     @property
     def digest(self) -> str:

@@ -66,7 +66,7 @@ def test_an_offer_says_what_its_provider_stated(server: Server) -> None:
         },
         "currency": "USD",
         "job_cost": None,
-        "billing": None,
+        "billing": {"increment_s": 1, "minimum_s": 1},
         "stock": {
             "level": "in_stock",
             "evidence": "reported",

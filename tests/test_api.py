@@ -32,9 +32,12 @@ NATIVE_PRICE = [
 STOCK = ["level", "evidence", "confirmed", "detail", "score", "quantity", "observed_at", "age_s", "stale"]
 CHEAPEST = [
     "verdict", "message", "best", "unconfirmed", "alternatives", "query", "fallback_used", "tiers", "rejected",
-    "nearest_misses", "sources", "fx", "as_of",
+    "nearest_misses", "fix", "sources", "fx", "as_of",
 ]
-TIER = ["tier", "regions", "matching", "confirmed", "out", "unknown", "stale", "passed_over"]
+TIER = [
+    "tier", "regions", "matching", "confirmed", "out", "unknown", "stale", "passed_over", "estimated_rtt_ms",
+    "estimate",
+]
 SOURCE = ["provider", "feed", "last_success", "age_s", "status", "error"]
 FEED = ["feed", "status", "reason", "last_success", "age_s", "interval_s", "offers", "failing", "notes"]
 SYNC = ["provider", "feed", "place", "part", "status", "facts", "notes", "seconds", "error", "started_at"]
@@ -59,7 +62,7 @@ def test_cheapest_has_the_fields_of_the_contract_in_its_order(server: Server) ->
     assert [list(source) for source in answer["sources"]] == [SOURCE]
     assert [list(rate) for rate in answer["fx"]] == [["pair", "rate", "date", "source"]]
     assert [list(miss) for miss in answer["nearest_misses"]] == [["offer", "reasons"]]
-    assert set(answer["query"]) == {name for name, known in PARAMETERS.items() if known.yet} - {"spot"}
+    assert set(answer["query"]) == PARAMETERS.keys() - {"spot"}
 
 
 def test_a_sold_out_machine_is_the_nearest_miss_and_its_provider_a_source(server: Server) -> None:
@@ -338,7 +341,8 @@ def test_a_machine_that_nobody_has_is_refused(server: Server) -> None:
 def test_head_is_answered_as_get_is_without_the_body(server: Server) -> None:
     paths = [path for path, methods in server.get("/openapi.json")["paths"].items() if "get" in methods]
     assert {"/", "/healthz", "/readyz", "/metrics", "/cheapest", "/providers"} <= set(paths)
-    for path in (*(path.format(id="t4") for path in paths), "/docs", "/openapi.json"):
+    asked = {"/recommend": "/recommend?params=8b&task=lora"}
+    for path in (*(asked.get(path, path.format(id="t4")) for path in paths), "/docs", "/openapi.json"):
         got, head = server.client.get(path), server.client.head(path)
         assert (head.status_code, head.content) == (200, b""), path
         assert head.headers["content-type"] == got.headers["content-type"]

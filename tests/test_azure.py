@@ -48,6 +48,11 @@ class TestAzure(CollectorContract):
             (f"machines/capabilities{path}" for path in ("", ".0", ".0.name", ".0.value")),
             "LowPriorityCapable: where it is not said, spot is not listed",
         ),
+        "machines/currentValue": "use that is not stated is told of as such, and only the limit forbids anything",
+        **dict.fromkeys(
+            ("machines/limit", "machines/name", "machines/name.value", "machines/family"),
+            "a quota that is not known says nothing: the others are told of without it",
+        ),
     }
 
     def config_for(self, case: Case) -> Config:
@@ -94,8 +99,8 @@ def sku(name: str = "Standard_NC24ads_A100_v4", **more: Any) -> dict[str, Any]:
     return {key: value for key, value in (known | more).items() if value is not ...}
 
 
-def usage(name: str, limit: object) -> dict[str, Any]:
-    return {"limit": limit, "currentValue": 0, "unit": "Count", "name": {"value": name}}
+def usage(name: str, limit: object, used: object = 0) -> dict[str, Any]:
+    return {"limit": limit, "currentValue": used, "unit": "Count", "name": {"value": name}}
 
 
 def machines(*skus: Mapping[str, Any], usages: Sequence[Mapping[str, Any]] = ()) -> list[Fact | Note]:
@@ -276,32 +281,93 @@ def test_that_a_size_cannot_be_spot_goes_before_its_restriction() -> None:
     assert found == dict.fromkeys([(None, one) for one in DEPLOYED], "restricted: QuotaId")
 
 
+FAMILY = "StandardNCADSA100v4Family"
+
+
 @pytest.mark.parametrize(
-    ("usages", "refused"),
+    ("usages", "said"),
     [
-        ([usage("standardncadsa100V4family", 0)], dict.fromkeys(DEPLOYED, "quota 0 of standardncadsa100V4family")),
+        ([usage("standardncadsa100V4family", 0)], "NO_QUOTA: standardncadsa100V4family 0 of 0 vCPUs used"),
         (
             [usage("Standard NCADSA100v4 Family", 23)],
-            dict.fromkeys(DEPLOYED, "quota 23 of Standard NCADSA100v4 Family"),
+            "NO_QUOTA: Standard NCADSA100v4 Family 0 of 23 vCPUs used, one machine takes 24",
         ),
-        ([usage("StandardNCADSA100v4Family", 24)], {}),
-        ([usage("lowPriorityCores", 0)], {"spot": "quota 0 of lowPriorityCores"}),
-        ([usage("cores", 0)], dict.fromkeys(DEPLOYED, "quota 0 of cores")),
+        ([usage(FAMILY, 96, 73)], f"NO_QUOTA: {FAMILY} 73 of 96 vCPUs used, one machine takes 24"),
+        ([usage(FAMILY, 96, 96)], f"NO_QUOTA: {FAMILY} 96 of 96 vCPUs used"),
+        ([usage(FAMILY, 96, 100)], f"NO_QUOTA: {FAMILY} 100 of 96 vCPUs used"),
+        ([usage(FAMILY, 0, None)], f"NO_QUOTA: {FAMILY} limit of 0 vCPUs, use not stated"),
+        ([usage(FAMILY, 96), usage("cores", 0)], "NO_QUOTA: cores 0 of 0 vCPUs used"),
+    ],
+)
+def test_a_quota_without_room_for_one_machine_restricts_what_is_deployed_and_not_spot(
+    usages: Sequence[Mapping[str, Any]], said: str
+) -> None:
+    """Families are spelt with and without blanks, in any case."""
+    found = details(machines(sku(), usages=usages))
+    assert found == {(None, purchase): f"restricted: {said}" for purchase in DEPLOYED}
+
+
+@pytest.mark.parametrize(
+    ("usages", "said"),
+    [
+        ([usage(FAMILY, 96, 48)], {"on_demand": f"quota {FAMILY}: 48 of 96 vCPUs used"}),
+        ([usage(FAMILY, 96, 72)], {"on_demand": f"quota {FAMILY}: 72 of 96 vCPUs used"}),
+        ([usage(FAMILY, 24, None)], {"on_demand": f"quota {FAMILY}: limit of 24 vCPUs, use not stated"}),
+        (
+            [usage("cores", 350, 28), usage(FAMILY, 96)],
+            {"on_demand": f"quota {FAMILY}: 0 of 96 vCPUs used; quota cores: 28 of 350 vCPUs used"},
+        ),
+        ([usage("lowPriorityCores", 24)], {"spot": "quota lowPriorityCores: 0 of 24 vCPUs used"}),
+        ([usage("lowPriorityCores", 0)], {"spot": "restricted: NO_QUOTA: lowPriorityCores 0 of 0 vCPUs used"}),
+        (
+            [usage("lowPriorityCores", 100, 90)],
+            {"spot": "restricted: NO_QUOTA: lowPriorityCores 90 of 100 vCPUs used, one machine takes 24"},
+        ),
         ([usage("standardNDSH100v5Family", 0)], {}),
         ([], {}),
     ],
 )
-def test_a_quota_below_one_machine_restricts_what_it_covers(
-    usages: Sequence[Mapping[str, Any]], refused: Mapping[str, str]
+def test_a_quota_with_room_is_told_in_words_of_what_is_sold_and_one_that_is_not_known_says_nothing(
+    usages: Sequence[Mapping[str, Any]], said: Mapping[str, str]
 ) -> None:
-    """Families are spelt with and without blanks, in any case."""
     found = details(machines(sku(), usages=usages))
-    assert found == {(None, purchase): f"restricted: {why}" for purchase, why in refused.items()}
+    assert found == {(None, purchase): detail for purchase, detail in said.items()}
 
 
-def test_a_quota_whose_limit_is_missing_restricts_nothing_and_is_noted() -> None:
-    items = machines(sku(), usages=[usage("StandardNCADSA100v4Family", None)])
-    assert (details(items), notes(items)) == ({}, [("quota_without_limit", "StandardNCADSA100v4Family")])
+def test_spot_that_is_not_listed_has_no_quota_and_what_is_refused_keeps_its_reason() -> None:
+    many = [usage("lowPriorityCores", 1000), usage(FAMILY, 96)]
+    unlisted = details(machines(sku(caps={"LowPriorityCapable": None}), usages=many))
+    assert unlisted == {(None, "on_demand"): f"quota {FAMILY}: 0 of 96 vCPUs used"}
+    refused = details(machines(sku(restrictions=[LOCATION]), usages=many))
+    assert set(refused.values()) == {"restricted: QuotaId"}
+
+
+def test_a_machine_of_unknown_size_needs_one_vcpu_at_least() -> None:
+    nameless = sku("Standard_NC99zz_X9_v9", caps={"vCPUs": None, "vCPUsAvailable": None})
+    full, roomy = (details(machines(nameless, usages=[usage(FAMILY, 9, used)])) for used in (9, 8))
+    assert set(full.values()) == {f"restricted: NO_QUOTA: {FAMILY} 9 of 9 vCPUs used"}
+    assert set(roomy.values()) == {f"quota {FAMILY}: 8 of 9 vCPUs used"}
+
+
+@pytest.mark.parametrize("limit", [None, -1])
+def test_a_quota_whose_limit_is_not_stated_restricts_nothing_and_is_noted(limit: int | None) -> None:
+    items = machines(sku(), usages=[usage(FAMILY, limit)])
+    assert (details(items), notes(items)) == ({}, [("quota_without_limit", FAMILY)])
+
+
+@pytest.mark.parametrize("order", [1, -1])
+def test_a_quota_that_is_stated_twice_with_other_figures_is_unknown(order: int) -> None:
+    twice = [usage(FAMILY, 0), usage(FAMILY.upper(), 96)]
+    items = machines(sku(), usages=twice[::order])
+    assert details(items) == {}
+    assert [kind for kind, _ in notes(items)] == ["contradicting_quotas"]
+    same = machines(sku(), usages=[usage(FAMILY, 96), usage(FAMILY.upper(), 96)])
+    assert (len(details(same)), notes(same)) == (1, [])
+
+
+def test_quotas_of_no_machine_are_counted() -> None:
+    found = machines(sku(), usages=[usage("standardDSv3Family", 0), usage("standardBSFamily", 10), usage(FAMILY, 96)])
+    assert [(one.kind, one.record) for one in of(Note, found)] == [("quota_of_no_machine", True)] * 2
 
 
 def test_missing_quotas_are_no_answer() -> None:

@@ -161,7 +161,9 @@ def test_skus_are_listed_by_the_sdk_page_after_page() -> None:
     assert re.fullmatch(r"/subscriptions/[0-9-]+/providers/Microsoft.Compute/skus\?.*", first)
     assert "$filter=location%20eq%20'eastus'" in first.replace("%27", "'").replace("+", "%20").replace("%24", "$")
     assert len(cloud.asked) == 4
-    assert {one.detail for one in items if isinstance(one, Stock)} == {"restricted: quota 0 of lowPriorityCores"}
+    assert {one.detail for one in items if isinstance(one, Stock)} == {
+        "restricted: NO_QUOTA: lowPriorityCores 0 of 0 vCPUs used"
+    }
 
 
 def test_a_machine_whose_name_is_of_no_known_series_is_kept_for_its_gpus() -> None:
@@ -719,7 +721,8 @@ def test_the_simulated_azure_changes_as_the_scenario_says() -> None:
         told = Config(sim.env(), (), None, dict.fromkeys(ALL, sim.url("azure")))
 
         def restricted() -> set[str]:
-            return {one.instance_type for one in polled("machines", told)[0] if isinstance(one, Stock)}
+            stocks = (one for one in polled("machines", told)[0] if isinstance(one, Stock))
+            return {one.instance_type for one in stocks if one.detail.startswith("restricted")}
 
         before, spot = restricted(), prices_of(polled("prices", told)[0])["Standard_NC40ads_H100_v5", "spot"]
         sim.advance(150)
@@ -732,6 +735,52 @@ def test_the_simulated_azure_changes_as_the_scenario_says() -> None:
         assert (spot, after) == (1_954_400_000, 1_535_600_000)
         sim.advance(100)
         assert restricted() == before
+
+
+def test_quotas_on_several_pages_are_read_whole_and_each_page_is_a_call() -> None:
+    with simcloud.start("demo", providers=("azure",)) as sim:
+        told = Config(sim.env(), (), None, dict.fromkeys(ALL, sim.url("azure")))
+        whole = polled("machines", told, "westus2")
+        sim.options("azure", usage_page=2)
+        before = len(sim.requests("azure", "usages"))
+        with counted_calls() as calls:
+            assert polled("machines", told, "westus2") == whole
+        asked = sim.requests("azure", "usages")[before:]
+        assert len(asked) == 4, "seven quotas"
+        assert len(calls) == len(asked) + len(sim.requests("azure", "skus")) // 2 + 1
+    said = {
+        one.detail for one in whole[0] if isinstance(one, Stock) and one.instance_type == "Standard_NC96ads_A100_v4"
+    }
+    assert said == {
+        "quota StandardNCADSA100v4Family: 48 of 192 vCPUs used; quota cores: 48 of 10000 vCPUs used",
+        "quota lowPriorityCores: 0 of 1000 vCPUs used",
+    }
+
+
+def test_a_missing_right_to_read_quotas_is_named_and_loses_no_machine() -> None:
+    with simcloud.start("demo", providers=("azure",)) as sim:
+        told = Config(sim.env(), (), None, dict.fromkeys(ALL, sim.url("azure")))
+        before = {one for one in polled("machines", told)[0] if isinstance(one, Machine)}
+        sim.options("azure", may_read_usages=False)
+        items, _ = polled("machines", told)
+        assert {one for one in items if isinstance(one, Machine)} == before
+        (note,) = (one for one in items if isinstance(one, Note) and one.kind == "quotas_not_read")
+        assert "lack the right Microsoft.Compute/locations/usages/read" in note.value
+        assert not [one for one in items if isinstance(one, Stock) and "quota" in one.detail.casefold()]
+
+
+@pytest.mark.parametrize("broken", [{}, {"value": None}, {"value": {}}, {"value": [7]}, {"value": [], "nextLink": 7}])
+def test_quotas_that_are_no_list_are_drift(broken: object) -> None:
+    with azures(skus=skus([sku()]), usages=as_json(broken)) as cloud:
+        assert isinstance(failed("machines", config(cloud)), Drift)
+
+
+def test_throttled_quotas_pause_for_as_long_as_azure_says() -> None:
+    answer = refusal(429, "SubscriptionRequestsThrottled", **{"Retry-After": "9"})
+    with azures(skus=skus([sku()]), usages=answer) as cloud:
+        error = failed("machines", config(cloud))
+    assert isinstance(error, Throttled)
+    assert error.retry_after == timedelta(seconds=9)
 
 
 def test_azure_china_is_read_end_to_end_with_tokens_of_its_own() -> None:

@@ -295,6 +295,32 @@ def test_a_quota_of_zero_restricts_and_one_that_is_granted_does_not(tmp_path: Pa
         assert app.best("gpu=a100-80g") == ("1", A100, "3.673")
 
 
+def test_a_quota_is_told_beside_what_is_listed_and_offers_nothing_by_itself(tmp_path: Path) -> None:
+    family = "StandardNCADSA100v4Family"
+    usages = [usage(family, 96, 48), usage("cores", 350, 60), usage("lowPriorityCores", 10)]
+    served = {
+        "skus": as_json({"value": [sku(A100), sku("Standard_NC96ads_A100_v4", caps={"vCPUsAvailable": "96"})]}),
+        "usages": as_json({"value": usages}),
+        "prices": of_region([item(3.673, A100), item(14.692, "Standard_NC96ads_A100_v4")]),
+    }
+    with azures(**served) as cloud, gpufare(tmp_path, configured(cloud)) as app:
+        app.sync("machines", "prices")
+        (stock,) = {
+            (one["stock"]["level"], one["stock"]["evidence"], one["stock"]["detail"], one["stock"]["confirmed"])
+            for one in app.offers(f"instance_type={A100}&purchase=on_demand")
+        }
+        words = f"quota {family}: 48 of 96 vCPUs used; quota cores: 60 of 350 vCPUs used"
+        assert stock == ("unknown", "listed", words, False)
+        assert app.best("gpu=a100-80g") == ("1", A100, "3.673")
+        full = app.offers("instance_type=Standard_NC96ads_A100_v4&purchase=on_demand")
+        assert {one["stock"]["detail"] for one in full} == {
+            f"restricted: NO_QUOTA: {family} 48 of 96 vCPUs used, one machine takes 96"
+        }
+        assert app.cheapest("gpu=a100-80g&count=1&spot=true")["best"] is None
+        purchases = {one["purchase"] for one in app.offers("gpu=a100-80g")}
+        assert purchases == {"on_demand", "spot"}, "neither a quota nor its lack sells a reservation"
+
+
 def test_regions_that_fail_harm_no_others(tmp_path: Path) -> None:
     def answer(request: Request) -> Response:
         return as_json({}, 503) if "westus2" in request.args["$filter"] else of_region([item(3.673, A100)])(request)
@@ -307,7 +333,7 @@ def test_regions_that_fail_harm_no_others(tmp_path: Path) -> None:
 RESTRICTED: Mapping[str, Any] = {
     "level": Level.UNKNOWN,
     "evidence": Evidence.LISTED,
-    "detail": "restricted: quota 0 of x",
+    "detail": "restricted: NO_QUOTA: x 0 of 0 vCPUs used",
 }
 SCORED: Mapping[str, Any] = {"level": Level.UNKNOWN, "evidence": Evidence.SCORED, "score": "High", "detail": "High"}
 
@@ -416,4 +442,4 @@ def test_the_simulated_azure_is_polled_to_offers(tmp_path: Path) -> None:
             assert not spot["stock"]["confirmed"]
             assert {
                 one["stock"]["detail"] for one in app.offers("region=swedencentral&gpu=h100-80g&purchase=on_demand")
-            } == {"restricted: quota 0 of standardNDSH100v5Family"}
+            } == {"restricted: NO_QUOTA: standardNDSH100v5Family 0 of 0 vCPUs used"}

@@ -37,6 +37,7 @@ class GcpSays:
     skus: list[Json]
     cards: dict[str, list[Json]] = field(default_factory=dict)
     unreachable: set[str] = field(default_factory=set)
+    quotas: list[Json] = field(default_factory=list)
     advice: Json = field(default_factory=dict)
     """What calendar mode says of the one machine that is asked about."""
 
@@ -51,7 +52,8 @@ class GcpSays:
         if what == "skus":
             return as_json({"skus": self.skus, "nextPageToken": ""})
         if what == "regions":
-            return as_json({"items": [{"name": one, "status": "UP", "zones": []} for one in self._regions()]})
+            stated = {"status": "UP", "zones": [], "quotas": self.quotas}
+            return as_json({"items": [{"name": one, **stated} for one in self._regions()]})
         if what == "zones":
             zones = [{"name": one, "status": "UP", "region": f"{BASE}/regions/{one[:-2]}"} for one in self.zones]
             return as_json({"items": zones})
@@ -102,6 +104,26 @@ def test_a_composed_price_is_whole_wherever_it_is_read(tmp_path: Path) -> None:
         text = app.client.get("/offers", headers={"Accept": "text/csv"}).text
         columns, values = (line.split(",") for line in text.splitlines())
         assert "3.673385" in dict(zip(columns, values, strict=True)).values()
+
+
+def test_a_quota_of_none_restricts_and_one_with_room_is_told_beside_what_is_listed(tmp_path: Path) -> None:
+    says = GcpSays({"test-r1-a": [machine_type("a2-highgpu-1g", 12, 85, "nvidia-tesla-a100")]}, A2_SKUS)
+    says.quotas = [{"metric": "NVIDIA_A100_GPUS", "limit": 0.0, "usage": 0.0}]
+    says.quotas += [{"metric": "PREEMPTIBLE_NVIDIA_A100_GPUS", "limit": 16.0, "usage": 4.0}]
+    with synced(tmp_path, says) as app:
+        answer = app.cheapest("gpu=a100-40g")
+        assert (answer["best"], answer["alternatives"], answer["rejected"]["restricted"]) == (None, [], 1)
+        stock = app.offer("purchase=on_demand")["stock"]
+        said = "restricted: NO_QUOTA: NVIDIA_A100_GPUS 0 of 0 GPUs used"
+        assert (stock["level"], stock["evidence"], stock["detail"]) == ("unknown", "listed", said)
+        assert {one["purchase"] for one in app.offers()} == {"on_demand"}, "a quota of spot is no spot price"
+        says.quotas[0]["limit"] = 16.0
+        app.later(hours=6)
+        app.sync("machines")
+        assert app.best("gpu=a100-40g") == ("test-r1-a", "a2-highgpu-1g", "3.6734")
+        stock = app.offer("purchase=on_demand")["stock"]
+        said = "quota NVIDIA_A100_GPUS: 0 of 16 GPUs used"
+        assert (stock["evidence"], stock["detail"], stock["confirmed"]) == ("listed", said, False)
 
 
 @pytest.mark.parametrize("with_ssd", [True, False])

@@ -8,10 +8,10 @@ from typing import ClassVar
 import pytest
 
 from catalog.accelerators import resolve_offer
-from catalog.facts import Fact, Machine, Note, Offered, Region, Zone
+from catalog.facts import Fact, Machine, Note, Offered, Region, Stock, Zone
 from catalog.launch_codes import CodeKind, code_kind
-from catalog.words import Purchase
-from collectors.base import Config, Feed, Page
+from catalog.words import Evidence, Level, Purchase
+from collectors.base import Config, Drift, Feed, Page
 from collectors.gcp import Gcp
 from collectors.gcp_machine import (
     Card,
@@ -24,6 +24,7 @@ from collectors.gcp_machine import (
     purchases_of,
     shape_of,
 )
+from collectors.gcp_quotas import metrics
 from collectors.reading import JsonValue, Record
 from selector import measures
 from tests.support.contract import SECRET, CollectorContract
@@ -34,6 +35,10 @@ NOBODY = "http://127.0.0.1:9"
 MONEY = "JSON of Google's leaves out a part of an amount that is 0"
 L4 = {"guestAcceleratorType": "nvidia-l4", "guestAcceleratorCount": 1}
 A100 = {"guestAcceleratorType": "nvidia-tesla-a100", "guestAcceleratorCount": 1}
+QUOTAS_NOT_READ = (
+    "gcp compute.regions.list: HTTP 403 forbidden: the credentials lack compute.regions.list; "
+    "grant it, then run `gpufare sync gcp`"
+)
 RATE = "pricingInfo.0.pricingExpression.tieredRates.0.unitPrice"
 
 
@@ -45,6 +50,7 @@ class TestGcp(CollectorContract):
     documented: ClassVar[Mapping[str, str]] = {
         f"prices/{RATE}.units": MONEY,
         f"prices/{RATE}.nanos": MONEY,
+        "machines/usage": "use that is not stated is told of as such, and only the limit forbids anything",
     }
 
 
@@ -209,6 +215,7 @@ def test_gpus_and_hosts_in_different_zones_make_no_machine() -> None:
     assert notes(read("machines", "me_west1")) == [
         ("no_accelerator", "n1-standard-8"),
         ("accelerator_without_machine", "nvidia-tesla-t4"),
+        ("quotas_not_read", QUOTAS_NOT_READ),
     ]
 
 
@@ -247,6 +254,118 @@ def test_a_deprecated_type_is_still_sold_and_a_count_that_the_table_denies_is_to
     shape, *told = shape_of(Record(record, "type"))
     assert of(shape, "gpu_count", "vcpus", "memory_mib") == (8, None, None)
     assert told == [Note("count_differs", "a2-highgpu-8g: Google says 4, the table 8")]
+
+
+# --- Quotas
+
+DEPLOYED = ("on_demand", "reserved_1y", "reserved_3y")
+A100_80, SPOT_A100_80 = "NVIDIA_A100_80GB_GPUS", "PREEMPTIBLE_NVIDIA_A100_80GB_GPUS"
+ULTRA = {"accelerators": [{"guestAcceleratorType": "nvidia-a100-80gb", "guestAcceleratorCount": 8}]}
+
+
+def told(name: str, record: Mapping[str, object], **body: object) -> tuple[dict[str, str], list[tuple[str, str]]]:
+    """Purchase -> what the quotas make of its stock, for one machine type; and the notes on quotas."""
+    zone = {"machineTypes": [{"name": name, **record}], "acceleratorTypes": []}
+    page = Page("machineTypes r", json.dumps({"zones": {"r-a": zone}, **body}).encode(), NOW, "r")
+    items = list(feed("machines").parse(page))
+    stocks = [item for item in items if isinstance(item, Stock)]
+    assert all((one.level, one.evidence, one.zone) == (Level.UNKNOWN, Evidence.LISTED, None) for one in stocks)
+    found = {purchase.value: one.detail for one in stocks for purchase in one.purchases}
+    assert len(found) == sum(len(one.purchases) for one in stocks)
+    return found, [(kind, value) for kind, value in notes(items) if "quota" in kind]
+
+
+def quota(metric: str, limit: object, usage: object = 0.0) -> dict[str, object]:
+    return {"metric": metric, "limit": limit, "usage": usage}
+
+
+@pytest.mark.parametrize(
+    ("stated", "said"),
+    [
+        ([quota(A100_80, 16.0, 8.0)], {"on_demand": f"quota {A100_80}: 8 of 16 GPUs used"}),
+        ([quota(A100_80, 0.0)], dict.fromkeys(DEPLOYED, f"restricted: NO_QUOTA: {A100_80} 0 of 0 GPUs used")),
+        (
+            [quota(A100_80, 16.0, 9.0)],
+            dict.fromkeys(DEPLOYED, f"restricted: NO_QUOTA: {A100_80} 9 of 16 GPUs used, one machine takes 8"),
+        ),
+        ([quota(A100_80, 8.0, None)], {"on_demand": f"quota {A100_80}: limit of 8 GPUs, use not stated"}),
+        ([quota(SPOT_A100_80, 16.0)], {"spot": f"quota {SPOT_A100_80}: 0 of 16 GPUs used"}),
+        (
+            [quota(SPOT_A100_80, 4.0)],
+            {"spot": f"restricted: NO_QUOTA: {SPOT_A100_80} 0 of 4 GPUs used, one machine takes 8"},
+        ),
+        ([quota(SPOT_A100_80, 0.0)], {}),
+        ([quota(SPOT_A100_80, 0.0), quota(A100_80, 8.0)], {"on_demand": f"quota {A100_80}: 0 of 8 GPUs used"}),
+        (
+            [quota(SPOT_A100_80, 0.0), quota(A100_80, 0.0)],
+            dict.fromkeys(DEPLOYED, f"restricted: NO_QUOTA: {A100_80} 0 of 0 GPUs used")
+            | {"spot": f"restricted: NO_QUOTA: {SPOT_A100_80} 0 of 0 GPUs used"},
+        ),
+        ([quota("NVIDIA_L4_GPUS", 0.0)], {}),
+        ([quota(f"COMMITTED_{A100_80}", 0.0)], {}),
+        ([quota("GPUS_ALL_REGIONS", 0.0)], {}),
+        ([], {}),
+    ],
+)
+def test_a_quota_restricts_what_it_has_no_room_for_and_is_told_else(
+    stated: list[dict[str, object]], said: dict[str, str]
+) -> None:
+    """A limit of 0 for spot says nothing by itself: before a project asks for one, spot comes under the other."""
+    assert told("a2-ultragpu-8g", ULTRA, quotas=stated)[0] == said
+
+
+def test_a_spot_quota_of_none_that_may_not_count_is_noted() -> None:
+    assert told("a2-ultragpu-8g", ULTRA, quotas=[quota(SPOT_A100_80, 0.0)])[1] == [
+        ("spot_quota_unclear", f"{SPOT_A100_80} 0")
+    ]
+
+
+@pytest.mark.parametrize(
+    ("body", "noted"),
+    [
+        ({}, ("quotas_not_stated", "r")),
+        ({"quotas": None}, ("quotas_not_stated", "r")),
+        ({"quotas": [quota(A100_80, 0.0)], "quotaStatusWarning": {"code": "UNREACHABLE"}}, ("quotas_not_stated", "r")),
+        ({"quotasNotRead": "no right"}, ("quotas_not_read", "no right")),
+        ({"quotas": [quota(A100_80, None)]}, ("quota_without_limit", A100_80)),
+        ({"quotas": [quota(A100_80, -1.0)]}, ("quota_without_limit", A100_80)),
+        ({"quotas": [{"limit": 0.0}]}, ("quota_without_limit", "")),
+        ({"quotas": [quota(A100_80, 0.0), quota(A100_80, 8.0)]}, ("contradicting_quotas", A100_80)),
+    ],
+)
+def test_a_quota_that_is_not_known_says_nothing_and_is_noted(body: dict[str, object], noted: tuple[str, str]) -> None:
+    assert told("a2-ultragpu-8g", ULTRA, **body) == ({}, [noted])
+
+
+@pytest.mark.parametrize("broken", [{"quotas": 7}, {"quotas": [7]}, {"quotas": [quota(A100_80, "many")]}])
+def test_quotas_of_another_form_are_drift(broken: dict[str, object]) -> None:
+    with pytest.raises(Drift):
+        told("a2-ultragpu-8g", ULTRA, **broken)
+
+
+def test_what_is_not_sold_on_demand_has_a_quota_as_spot_alone() -> None:
+    h100 = {"accelerators": [{"guestAcceleratorType": "nvidia-h100-80gb", "guestAcceleratorCount": 1}]}
+    stated = [quota("NVIDIA_H100_GPUS", 0.0), quota("PREEMPTIBLE_NVIDIA_H100_GPUS", 8.0)]
+    assert told("a3-highgpu-1g", h100, quotas=stated)[0] == {
+        "spot": "quota PREEMPTIBLE_NVIDIA_H100_GPUS: 0 of 8 GPUs used"
+    }
+
+
+def test_an_accelerator_that_only_the_table_names_has_its_quota() -> None:
+    assert told("a2-ultragpu-8g", {"accelerators": [{"guestAcceleratorCount": 8}]}, quotas=[quota(A100_80, 8.0)])[
+        0
+    ] == {"on_demand": f"quota {A100_80}: 0 of 8 GPUs used"}
+
+
+def test_every_quota_of_the_table_is_one_that_google_knows() -> None:
+    from google.cloud.compute_v1.types import Quota
+
+    known = {metric.name for metric in Quota.Metric}  # type: ignore[attr-defined]  # proto-plus makes it an IntEnum
+    for accelerator, metric in metrics().items():
+        assert f"PREEMPTIBLE_{metric}" in known, metric
+        assert metric in known or accelerator == "nvidia-h100-80gb"
+    gpus = {name.removeprefix("PREEMPTIBLE_") for name in known if name.startswith("PREEMPTIBLE_NVIDIA_")}
+    assert {name for name in gpus if "_VWS_" not in name} == set(metrics().values()), "none is left out"
 
 
 @pytest.mark.parametrize("name", sorted(known_types()))

@@ -27,6 +27,7 @@ from collectors.base import (
 from collectors.gcp import Gcp
 from collectors.gcp_api import failure
 from collectors.gcp_auth import headers_of
+from collectors.gcp_zones import Zones
 from simcloud.sim import Sim, start
 from tests.support.canned import Canned, canned
 from tests.support.contract import SECRET, counted_calls
@@ -155,8 +156,8 @@ def test_a_zone_among_the_unreachables_is_missing_too() -> None:
         "unreachables": ["projects/p/zones/r2-b"],
     }
     with canned(Canned(200, json.dumps(body).encode())) as server:
-        found = {page.place: page.missing for page in pages("machines", config(server.url))}
-    assert found == {"r1": "", "r2": "r2-b: unreachable"}
+        zones = Zones.asked(config(server.url), NOW)
+    assert {region: zones.missing(region) for region in zones.by_region()} == {"r1": "", "r2": "r2-b: unreachable"}
 
 
 @pytest.mark.parametrize("body", [b"{}", b'{"items": null}', b'{"items": []}', b'{"items": {}}'])
@@ -170,6 +171,67 @@ def test_no_machine_in_any_zone_is_no_answer(body: bytes) -> None:
 def test_an_answer_that_is_no_text_is_drift(name: str, body: bytes) -> None:
     with canned(Canned(200, body)) as server, pytest.raises(Drift):
         facts(name, config(server.url))
+
+
+# --- quotas
+
+
+def quotas(told: Config, *kinds: str) -> dict[tuple[str, str], set[str]]:
+    """(region, machine) -> what is said of its quotas."""
+    found: dict[tuple[str, str], set[str]] = {}
+    for one in facts("machines", told):
+        if isinstance(one, Stock) and (one.instance_type in kinds or not kinds):
+            found.setdefault((one.region, one.instance_type), set()).add(one.detail)
+    return found
+
+
+def test_the_quotas_of_a_region_are_its_machines_and_their_list_is_read_page_after_page() -> None:
+    with start("demo", providers=("gcp",)) as sim:
+        told = of_sim(sim)
+        found = quotas(told, "a2-ultragpu-8g")
+        sim.options("gcp", page_size=2)
+        before = len(sim.requests("gcp", "regions"))
+        assert quotas(told, "a2-ultragpu-8g") == found
+        assert len(sim.requests("gcp", "regions")) - before == 3, "five regions"
+        assert found == {
+            ("us-central1", "a2-ultragpu-8g"): {"quota NVIDIA_A100_80GB_GPUS: 0 of 8 GPUs used"},
+            ("asia-southeast1", "a2-ultragpu-8g"): {
+                "restricted: NO_QUOTA: NVIDIA_A100_80GB_GPUS 0 of 0 GPUs used",
+                "restricted: NO_QUOTA: PREEMPTIBLE_NVIDIA_A100_80GB_GPUS 0 of 0 GPUs used",
+            },
+        }
+        where = {"kind": "quota", "metric": "NVIDIA_A100_80GB_GPUS", "region": "us-central1"}
+        sim.set("gcp", where, usage=1)
+        assert quotas(told, "a2-ultragpu-8g")["us-central1", "a2-ultragpu-8g"] >= {
+            "restricted: NO_QUOTA: NVIDIA_A100_80GB_GPUS 1 of 8 GPUs used, one machine takes 8"
+        }
+
+
+def test_a_missing_right_to_list_regions_loses_no_machine() -> None:
+    with start("demo", providers=("gcp",)) as sim:
+        told = of_sim(sim)
+        before = {one for one in facts("machines", told) if isinstance(one, (Machine, Offered))}
+        sim.options("gcp", may_list_regions=False)
+        found = facts("machines", told)
+        assert {one for one in found if isinstance(one, (Machine, Offered))} == before
+        assert not [one for one in found if isinstance(one, Stock)]
+        (said,) = {one.value for one in found if isinstance(one, Note) and one.kind == "quotas_not_read"}
+        assert "lack compute.regions.list" in said
+        with pytest.raises(NotServed, match=r"compute\.regions\.list"):
+            facts("places", told)
+
+
+@pytest.mark.parametrize(
+    ("status", "reason", "expected"),
+    [(503, "backendError", Unavailable), (403, "rateLimitExceeded", Throttled), (401, "authError", AuthFailed)],
+)
+def test_quotas_that_failed_are_not_quotas_that_cannot_be_read(
+    status: int, reason: str, expected: type[ProviderError]
+) -> None:
+    with start("demo", providers=("gcp",)) as sim:
+        sim.fault("gcp", "status", status=status, code=reason, message="no", match={"action": "regions"})
+        with pytest.raises(expected):
+            pages("machines", of_sim(sim))
 
 
 # --- what goes wrong

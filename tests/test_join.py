@@ -503,6 +503,21 @@ def test_stale_reported_stock_still_beats_a_fresh_listing() -> None:
     assert (offer.stock.level, offer.stock.stale(now), offer.confirmed(now)) == (Level.IN_STOCK, True, False)
 
 
+def test_what_a_list_says_of_a_whole_region_offers_nothing_and_is_no_stock() -> None:
+    """How much of a quota is used says neither that a machine is sold so, nor in which zones."""
+    of_list: Any = {"level": Level.UNKNOWN, "feed": "machines", "evidence": Evidence.LISTED}
+    quotas = [stocked(**of_list, purchase=purchase) for purchase in (ON_DEMAND, SPOT)]
+    assert set(joined(lists(), sells("a"), *quotas)) == {("a", "m1", "on_demand")}
+    spot_in_a = [sells("a"), sells("b"), priced(feed="spot", purchase=SPOT, zone="a")]
+    found = joined(lists(purchases=frozenset({ON_DEMAND, SPOT})), *spot_in_a, *quotas)
+    assert set(found) == {("a", "m1", "on_demand"), ("b", "m1", "on_demand"), ("a", "m1", "spot")}
+    assert {one.stock.evidence for one in found.values()} == {Evidence.LISTED}
+    scored = stocked(Level.UNKNOWN, "scores", evidence=Evidence.SCORED, purchase=SPOT, zone="a")
+    assert joined(lists(), *spot_in_a, *quotas, scored)["a", "m1", "spot"].stock.evidence is Evidence.SCORED
+    reported = stocked(Level.OUT, zone="a")
+    assert joined(lists(), *spot_in_a, *quotas, reported)["a", "m1", "on_demand"].stock.level is Level.OUT
+
+
 @pytest.mark.parametrize(("feed", "evidence"), [("machines", Evidence.LISTED), ("snapshot", Evidence.SNAPSHOT)])
 def test_unstated_stock_is_unknown_by_the_list_that_names_the_machine(feed: str, evidence: Evidence) -> None:
     (offer,) = joined(lists(feed, minute=4), listed=feed != "snapshot").values()

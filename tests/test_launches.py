@@ -65,6 +65,48 @@ def test_a_capacity_error_makes_exactly_that_offer_out(server: Server, zone: str
     assert (kept["id"], kept["zone"], kept["effect"]) == (taken["id"], "use1-az6", taken["effect"])
 
 
+def test_another_machine_of_the_same_zone_and_purchase_is_left_alone(server: Server) -> None:
+    where: dict[str, Any] = {"zone": "us-east-1a", "zone_id": "use1-az6"}
+    facts: list[Any] = []
+    for name in ("p5.4xlarge", "p5.48xlarge"):
+        facts += [machine("us-east-1", name), price("us-east-1", name, "1", **where), stock("us-east-1", name, **where)]
+    server.filled.later(minutes=1)
+    server.filled.poll("aws", "stock", "us-east-1", facts)
+    server.get("/offers")
+    server.post("/launches", REPORT, 201)
+    items = server.get("/offers?provider=aws&purchase=on_demand&zone=us-east-1a")["items"]
+    told = {one["instance_type"]: (one["stock"]["level"], one["stock"]["evidence"]) for one in items}
+    assert told == {"p5.4xlarge": ("out", "observed"), "p5.48xlarge": ("in_stock", "reported")}
+
+
+def test_what_a_launch_taught_survives_a_restart_and_ends_at_its_time(server: Server) -> None:
+    server.post("/launches", REPORT, 201)
+    server.filled.later(minutes=29)
+    with served(server.filled) as another:
+        assert levels(another)["us-east-1a", "on_demand"] == ("out", "observed")
+        (kept,) = another.get("/launches")["items"]
+        assert (kept["code"], kept["effect"]) == ("InsufficientInstanceCapacity", "out until 2026-11-30T08:30:00Z")
+        server.filled.later(minutes=2)
+        assert levels(another)["us-east-1a", "on_demand"] == ("in_stock", "reported")
+
+
+def test_an_account_beside_the_first_has_its_providers_codes_and_offers_of_its_own(tmp_path: Path) -> None:
+    filled, names = Filled(tmp_path), ("tencent", "tencent_intl")
+    for name in names:
+        filled.plan(name, ("stock", "ap-singapore"))
+        filled.poll(name, "stock", "ap-singapore", sold("ap-singapore", "GN7.LARGE20", "1", zone="ap-singapore-3"))
+    report = REPORT | {"provider": "tencent_intl", "region": "ap-singapore", "zone": "ap-singapore-3"}
+    report |= {"instance_type": "GN7.LARGE20", "code": "ResourcesSoldOut.SpecifiedInstanceType"}
+    with served(filled, providers=frozenset(names)) as server:
+        server.get("/offers")
+        assert server.post("/launches", report, 201)["effect"].startswith("out until ")
+        told = {one["provider"]: one["stock"]["level"] for one in server.get("/offers")["items"]}
+        assert told == {"tencent": "in_stock", "tencent_intl": "out"}
+        quota = server.post("/launches", report | {"code": "LimitExceeded.SpotQuota"}, 201)
+        assert (quota["effect"], "quota" in quota["reason"]) == ("none", True)
+    filled.engine.dispose()
+
+
 def test_it_holds_for_its_time_whatever_is_asked_meanwhile_and_a_new_one_holds_anew(server: Server) -> None:
     best: dict[int, str] = {}
     for minute in range(72):
@@ -167,6 +209,36 @@ def test_a_missing_field_is_refused_by_name(server: Server) -> None:
         ("aws", "InsufficientReservedInstanceCapacity", CodeKind.CONFIG),
         ("aws", " insufficientinstancecapacity ", CodeKind.CAPACITY),
         ("lambda", "InsufficientCapacity", CodeKind.CAPACITY),
+        ("tencent_intl", "ResourcesSoldOut.SpecifiedInstanceType", CodeKind.CAPACITY),
+        ("aws_cn", "InsufficientInstanceCapacity", CodeKind.CAPACITY),
+        *((f"aws{at}", code, CodeKind.CONFIG) for at in ("", "_cn") for code in ("Unsupported", "DryRunOperation")),
+        ("aws", "MaxSpotInstanceCountExceeded", CodeKind.QUOTA),
+        ("aws", "RequestLimitExceeded", CodeKind.QUOTA),
+        ("gcp", "REGION_RESOURCE_POOL_EXHAUSTED", CodeKind.CAPACITY),
+        ("gcp", "GPU_STOCKOUT", CodeKind.CAPACITY),
+        ("gcp", "rateLimitExceeded", CodeKind.QUOTA),
+        ("gcp", "accessNotConfigured", CodeKind.RIGHTS),
+        ("azure", "SkuNotAvailable", CodeKind.CAPACITY),
+        ("azure", "OperationNotAllowed", CodeKind.QUOTA),
+        ("azure", "QuotaExceeded", CodeKind.QUOTA),
+        ("tencent", "RequestLimitExceeded.UinLimitExceeded", CodeKind.QUOTA),
+        ("tencent", "AuthFailure.SignatureExpire", CodeKind.RIGHTS),
+        ("alibaba", "InvalidInstanceType.ValueUnauthorized", CodeKind.RIGHTS),
+        ("alibaba", "Throttling.User", CodeKind.QUOTA),
+        ("alibaba", "InstanceType.Offline", CodeKind.CONFIG),
+        ("ucloud", "153", CodeKind.QUOTA),
+        ("ucloud", "8320", CodeKind.CONFIG),
+        ("runpod", "There are no instances currently available", CodeKind.CAPACITY),
+        (
+            "runpod",
+            "create pod: This machine does not have the resources to deploy your pod. Please try a different machine",
+            CodeKind.CAPACITY,
+        ),
+        (
+            "runpod",
+            "There are no longer any instances available with enough disk space.",
+            CodeKind.CONFIG,
+        ),
         ("aws", "OperationDenied.NoStock", None),
         ("aws", "*", None),
         ("aws", "", None),

@@ -281,8 +281,13 @@ def test_with_any_the_first_tier_that_is_not_known_to_be_out_answers() -> None:
 
 
 def test_provider_and_country_limit_fallback_too() -> None:
-    assert cheapest(GUANGZHOU, NANJING, **TIERS, provider="aws").verdict is Verdict.NOT_OFFERED_HERE
-    assert cheapest(GUANGZHOU, NANJING, **TIERS, country="!CN").verdict is Verdict.NOT_OFFERED_HERE
+    virginia, tiers = (
+        offer("aws", "us-east-1", country="US", level="out"),
+        {"region": "us-east-1", "fallback": "ap-nanjing"},
+    )
+    for limit in ({"provider": "aws"}, {"country": "US"}, {"country": "!CN"}):
+        assert cheapest(virginia, NANJING, **tiers, **limit).verdict is Verdict.OUT_OF_STOCK
+    assert cheapest(virginia, NANJING, **tiers).fallback_used
 
 
 def test_the_primary_may_be_a_zone_and_its_own_region_the_fallback() -> None:
@@ -750,7 +755,8 @@ def test_the_message_says_price_place_evidence_and_age_or_why_there_is_none(
         ),
         (
             {"count": "2"},
-            "; nearest: 8 x NVIDIA A100 80GB SXM4, M8 at tencent ap-guangzhou, 9 USD per hour (gpu_count 8 is not 2).",
+            "; nearest: 8 x NVIDIA A100 80GB SXM4, M8 at tencent ap-guangzhou, 9 USD per hour (gpu_count 8 is not 2), "
+            "an answer with count=8.",
         ),
     ],
 )

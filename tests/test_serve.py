@@ -10,6 +10,11 @@ import httpx2
 import pytest
 
 import simcloud
+from catalog.fx import ecb_rates
+from collectors.base import Page
+from collectors.ecb import parse
+from simcloud.ecb import daily
+from store.times import utc_now
 from tests.support.commands import Served, alive, run, serving, until
 from tests.support.databases import new_database
 
@@ -76,6 +81,23 @@ def test_the_clouds_of_the_demo_give_the_same_answers_over_postgresql(tmp_path: 
         shares = httpx2.get(f"{served.url}/history/stock", params=QUESTION | {"from": "1h"}).json()["items"]
         levels = [[point["level"] for point in one["points"]] for one in shares]
         assert ["in_stock", "out", "in_stock"] in levels
+
+
+def test_demo_asks_its_own_clouds_for_exchange_rates_and_shows_their_day(demo: Served) -> None:
+    cloud = demo.cloud("tencent")
+    log = {"provider": "ecb"}
+    asked = until(lambda: httpx2.get(f"{cloud}/_sim/log", params=log).json()["items"] or None, "a fetch")
+    assert {seen["status"] for seen in asked} == {200}
+    simulated = parse(Page("ecb", daily(utc_now().date()), utc_now()))[0].date
+    shipped = ecb_rates().rate("EUR", "USD")
+    assert shipped is not None
+
+    def shown() -> dict[str, Any] | None:
+        rates: list[dict[str, Any]] = httpx2.get(f"{demo.url}/cheapest", params={"gpu": "v100"}).json()["fx"]
+        found = [rate for rate in rates if rate["date"] == max(simulated, shipped.date).isoformat()]
+        return found[0] if found else None
+
+    assert until(shown, "rates of that day")["source"] == "ECB"
 
 
 def test_demo_leaves_the_users_own_database_and_accounts_alone(demo: Served) -> None:

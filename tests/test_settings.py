@@ -499,7 +499,9 @@ def uncommented() -> str:
 def test_what_the_example_comments_out_is_accepted(tmp_path: Path) -> None:
     found = of_file(tmp_path, uncommented(), GPUFARE_FX_DATE="2026-11-28")
     assert set(found.providers) == {*PROVIDERS, "tencent_intl"}
-    assert found.fallback == {"ap-guangzhou": ("ap-nanjing", "ap-chongqing")}
+    inland = ("ap-nanjing", "ap-chongqing", "ap-chengdu")
+    chinese = dict.fromkeys(("ap-guangzhou", "ap-shanghai", "ap-beijing", "ap-shenzhen-fsi"), inland)
+    assert found.fallback == {**chinese, "us-east-1": ("auto",)}
     services = {name: set(known.services) for name, known in settings.OUTSIDE.items()}
     ours = {name: set(own.endpoints) for name, own in found.providers.items()}
     assert ours == services | {"tencent_intl": services["tencent"]}

@@ -20,6 +20,7 @@ _T = TypeVar("_T")
 BUNDLED = {
     "GPUFARE_ONLY": "tencent,azure,gcp,alibaba",
     "GPUFARE_PROVIDERS__AZURE__ENDPOINTS__RETAIL": "http://127.0.0.1:9",
+    "GPUFARE_FX_REFRESH": "false",
 }
 """Providers of the bundled list prices, and no call to any of them that leaves this machine."""
 

@@ -141,6 +141,7 @@ class Here:
             regions=index.regions(),
             zones=index.zones(),
             countries=index.countries(),
+            region_countries={key: place.country for key, place, _ in index.shelves() if place.country is not None},
             machines=index.machines(),
             unread=self.unread,
             fallback=self.fallback,

@@ -1,0 +1,354 @@
+"""`/recommend` and `gpufare recommend` over a real database: the arithmetic, the question that follows, its answer."""
+
+import json
+from collections.abc import Iterator
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qs, urlencode, urlsplit
+
+import msgspec
+import pytest
+from pytest_httpserver import HTTPServer
+
+from api import examples, recommend_shapes
+from catalog.facts import Fact
+from catalog.parameters import PARAMETERS
+from catalog.words import Level
+from selector.sizing_asked import RECOMMEND_PARAMETERS, WORKLOAD_PARAMETERS
+from tests.support.commands import run
+from tests.support.filled import Filled, Server, served, sold
+
+RECOMMEND = ["message", "job", "terms", "need", "assumptions", "options", "query", "cheapest"]
+EIGHT = Fraction(8)
+
+
+def _facts(*, level: Level = Level.IN_STOCK) -> list[Fact]:
+    """Machines of one region: what they have, at prices that differ."""
+    region = "ap-nanjing"
+    return [
+        *sold(region, "K80", "0.10", gpu="k80", vcpus=4),
+        *sold(region, "T4", "0.20", gpu="t4", vcpus=4),
+        *sold(region, "TPU", "0.25", gpu="tpu-v6e", vcpus=4),
+        *sold(region, "L4", "0.80", level, gpu="l4", vcpus=4),
+        *sold(region, "2xL4", "1.50", level, gpu="l4", gpu_count=Fraction(2)),
+        *sold(region, "4xA10", "2.80", level, gpu="a10", gpu_count=Fraction(4), nvlink=False),
+        *sold(region, "A100", "3.00", level, gpu="a100-sxm4-80g"),
+        *sold(region, "8xA100", "20.00", level, gpu="a100-sxm4-80g", gpu_count=EIGHT),
+        *sold(region, "2xH100", "9.00", level, gpu="h100-sxm5-80g", gpu_count=Fraction(2)),
+        *sold(region, "8xH200", "30.00", level, gpu="h200-sxm5-141g", gpu_count=EIGHT),
+    ]
+
+
+@pytest.fixture
+def filled(tmp_path: Path) -> Iterator[Filled]:
+    made = Filled(tmp_path)
+    made.plan("tencent", ("stock", "ap-nanjing"), site="cn")
+    made.poll("tencent", "stock", "ap-nanjing", _facts())
+    made.later(seconds=40)
+    yield made
+    made.engine.dispose()
+
+
+@pytest.fixture
+def server(filled: Filled) -> Iterator[Server]:
+    with served(filled) as serving:
+        yield serving
+
+
+def fields(shape: type[msgspec.Struct]) -> list[str]:
+    return [field.name for field in msgspec.structs.fields(shape)]
+
+
+def best(answer: Any) -> str | None:
+    found = answer["cheapest"]["best"]
+    return None if found is None else str(found["instance_type"])
+
+
+def test_the_answer_has_its_fields_and_the_whole_answer_of_cheapest(server: Server) -> None:
+    answer = server.get("/recommend?params=8e9&task=lora")
+    assert list(answer) == RECOMMEND
+    assert list(answer["job"]) == fields(recommend_shapes.JobShape)
+    assert list(answer["need"]) == fields(recommend_shapes.NeedShape)
+    assert list(answer["query"]) == fields(recommend_shapes.QueryShape)
+    assert [list(term) for term in answer["terms"]] == [fields(recommend_shapes.TermShape)] * 5
+    assert answer["job"] == {
+        "params": 8_000_000_000,
+        "task": "lora",
+        "precision": "bf16",
+        "context": 2048,
+        "batch": 1,
+        "adapter_percent": "0.5",
+        "margin_percent": "20",
+        "layers": 35,
+        "hidden": 4480,
+        "kv_width": None,
+        "estimated": ["hidden", "layers"],
+    }
+    assert [(term["name"], term["gib"]) for term in answer["terms"]] == [
+        ("frozen weights", "14.91"),
+        ("adapters", "0.6"),
+        ("activations, one of each layer", "0.6"),
+        ("activations of a layer at work", "0.3"),
+        ("margin", "3.28"),
+    ]
+    assert all(term["formula"] and term["source"] for term in answer["terms"])
+    assert (answer["need"]["total_gib"], answer["need"]["min_vram_gib"]) == ("19.67", "19.67")
+    assert (answer["need"]["gpus"], answer["need"]["nvlink"], answer["need"]["spot_fits"]) == ("1", False, True)
+    assert answer["message"].startswith("LoRA of 8B parameters in bf16, 1 x 2048 tokens: 19.67 GiB")
+    assert best(answer) == "L4"
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        "params=8b&task=lora",
+        "params=70b&task=inference&context=32768&batch=4&spot=true",
+        "params=405b&task=pretrain&region=ap-nanjing&explain=true",
+        "params=8b&task=qlora&count=1,2&gpu=!l4&currency=CNY&limit=2",
+        "params=8b&task=inference&gpu=h100&max_price=1&nvlink=true",
+    ],
+)
+def test_its_question_asked_of_cheapest_gives_the_same_answer(server: Server, asked: str) -> None:
+    answer = server.get(f"/recommend?{asked}")
+    assert server.get(answer["query"]["path"]) == answer["cheapest"]
+    split = urlsplit(answer["query"]["path"])
+    assert split.path == "/cheapest"
+    assert {name: texts[0] for name, texts in parse_qs(split.query).items()} == answer["query"]["params"]
+
+
+def test_what_does_not_compute_in_the_precision_or_is_no_gpu_is_not_answered(server: Server) -> None:
+    small = "params=1b&task=inference&context=1024"
+    assert best(server.get(f"/recommend?{small}")) == "L4"
+    assert best(server.get(f"/recommend?{small}&precision=fp16")) == "T4"
+    named = server.get(f"/recommend?{small}&gpu=k80")
+    assert best(named) == "K80"
+    assert named["need"]["gpu_reason"] == "as asked for"
+    assert best(server.get(f"/recommend?{small}&instance_type=tpu")) == "TPU"
+
+
+def test_one_gpu_needs_no_nvlink_and_several_do(server: Server) -> None:
+    answer = server.get("/recommend?params=30b&task=inference")
+    assert best(answer) == "A100"
+    assert answer["need"]["nvlink"] is False
+    answer = server.get("/recommend?params=60b&task=inference")
+    assert best(answer) == "2xH100"
+    assert (answer["need"]["gpus"], answer["need"]["nvlink"]) == ("2..3", True)
+    assert answer["cheapest"]["query"]["nvlink"] is True
+    assert "tensor parallelism" in answer["need"]["nvlink_reason"]
+
+
+def test_qlora_over_several_gpus_needs_none(server: Server) -> None:
+    answer = server.get("/recommend?params=70b&task=qlora")
+    assert best(answer) == "4xA10"
+    assert (answer["need"]["gpus"], answer["need"]["nvlink"]) == ("4..7", False)
+    assert best(server.get("/recommend?params=70b&task=qlora&nvlink=true")) == "A100"
+
+
+def test_the_options_are_each_number_of_gpus_and_the_cheapest_is_chosen(server: Server) -> None:
+    options = server.get("/recommend?params=70b&task=qlora")["options"]
+    assert [list(option) for option in options] == [fields(recommend_shapes.GpusOption)] * 4
+    assert [(one["gpus"], one["price_per_hour"], one["confirmed"], one["chosen"]) for one in options] == [
+        ("1", "3", True, False),
+        ("2..3", "9", True, False),
+        ("4..7", "2.8", True, True),
+        ("8..", "20", True, False),
+    ]
+    needs = [Fraction(one["min_vram_gib"]) for one in options]
+    assert needs == sorted(needs, reverse=True)
+
+
+def test_a_confirmed_offer_goes_before_a_cheaper_one_that_nobody_confirms(filled: Filled, server: Server) -> None:
+    filled.poll("tencent", "stock", "ap-nanjing", _facts(level=Level.UNKNOWN))
+    assert best(server.get("/recommend?params=8b&task=lora&stock=any")) == "L4"
+    pair = sold("ap-nanjing", "2xA100", "7.00", gpu="a100-sxm4-80g", gpu_count=Fraction(2))
+    filled.poll("tencent", "stock", "ap-nanjing", [*_facts(level=Level.UNKNOWN), *pair])
+    answer = server.get("/recommend?params=8b&task=lora")
+    assert (best(answer), answer["cheapest"]["verdict"]) == ("2xA100", "confirmed")
+    assert best(server.get("/recommend?params=8b&task=lora&stock=any")) == "L4"
+
+
+def test_a_count_limits_the_numbers_of_gpus(server: Server) -> None:
+    def gpus(count: str) -> list[str]:
+        answer = server.get(f"/recommend?params=8b&task=lora&count={count}")
+        return [option["gpus"] for option in answer["options"]]
+
+    assert gpus("8") == ["8"]
+    assert gpus("2..8") == ["2..3", "4..7", "8"]
+    assert gpus("1,2") == ["1", "2"]
+    assert gpus("3") == ["3"]
+    assert gpus("0.25..1") == ["0.25..1"]
+    three, two = (server.get(f"/recommend?params=8b&task=lora&count={count}") for count in "32")
+    assert Fraction(three["need"]["min_vram_gib"]) < Fraction(two["need"]["min_vram_gib"])
+    assert server.refused("/recommend?params=8b&task=lora&count=1.5")["parameter"] == "count"
+
+
+def test_of_what_both_demand_the_larger_wins(server: Server) -> None:
+    asked = "/recommend?params=8b&task=lora&count=1"
+    assert best(server.get(f"{asked}&min_vram=24")) == "L4"
+    more = server.get(f"{asked}&min_vram=40")
+    assert (best(more), more["query"]["params"]["min_vram"]) == ("A100", "40")
+    less = server.get(f"{asked}&min_vram=1")
+    assert (best(less), less["query"]["params"]["min_vram"]) == ("L4", "19.67")
+    total = server.get(f"{asked}&min_total_vram=64")
+    assert (best(total), total["cheapest"]["query"]["min_total_vram"]) == ("A100", "64")
+    assert total["cheapest"]["query"]["min_vram"] == "19.67"
+
+
+def test_the_operators_defaults_stand_as_in_cheapest(filled: Filled) -> None:
+    with served(filled, defaults={"min_vram": "40", "count": "1", "currency": "CNY", "limit": "1"}) as server:
+        answer = server.get("/recommend?params=8b&task=lora")
+        assert (best(answer), [option["gpus"] for option in answer["options"]]) == ("A100", ["1"])
+        assert answer["cheapest"]["query"]["currency"] == "CNY"
+        assert server.get(answer["query"]["path"]) == answer["cheapest"]
+
+
+def test_what_no_machine_can_hold_is_told_with_the_least_that_is_asked_of_each_gpu(server: Server) -> None:
+    answer = server.get("/recommend?params=100t&task=full")
+    assert best(answer) is None
+    assert answer["cheapest"]["verdict"] == "no_such_machine"
+    assert answer["need"]["gpus"] == "8.."
+    assert [option["confirmed"] for option in answer["options"]] == [None] * 4
+    assert answer["cheapest"]["nearest_misses"]
+
+
+def test_what_is_too_dear_is_told_of_the_fewest_gpus_that_could_do(server: Server) -> None:
+    answer = server.get("/recommend?params=8b&task=lora&max_price=0.5")
+    assert (best(answer), answer["cheapest"]["verdict"], answer["need"]["gpus"]) == (None, "too_dear", "1")
+    answer = server.get("/recommend?params=200b&task=inference&max_price=0.5")
+    assert (answer["cheapest"]["verdict"], answer["need"]["gpus"]) == ("too_dear", "8..")
+
+
+def test_spot_is_told_of_but_not_asked_for_unless_the_question_does(server: Server) -> None:
+    answer = server.get("/recommend?params=8b&task=full")
+    assert answer["need"]["spot_fits"] is True
+    assert answer["cheapest"]["query"]["purchase"] == ["on_demand"]
+    answer = server.get("/recommend?params=8b&task=inference&spot=true")
+    assert answer["need"]["spot_fits"] is False
+    assert answer["cheapest"]["query"]["purchase"] == ["spot"]
+
+
+@pytest.mark.parametrize(
+    ("asked", "parameter", "near"),
+    [
+        ("", "params", None),
+        ("params=8b", "task", None),
+        ("params=0&task=lora", "params", None),
+        ("params=-8b&task=lora", "params", None),
+        ("params=8bb&task=lora", "params", None),
+        ("params=70&task=lora", "params", "70b"),
+        ("params=101t&task=lora", "params", None),
+        ("params=8b&params=9b&task=lora", "params", None),
+        ("params=8b&task=qlorra", "task", "qlora"),
+        ("params=8b&task=lora&precision=int4", "precision", "bf16"),
+        ("params=8b&task=lora&context=0", "context", None),
+        ("params=8b&task=lora&batch=x", "batch", None),
+        ("params=8b&task=lora&parms=8b", "parms", "params"),
+        ("params=8b&task=lora&region=ap-nanjin", "region", "ap-nanjing"),
+        ("params=8b&task=lora&gpu=a100-8", "gpu", "a100-80g"),
+        ("params=8b&task=lora&stock=all", "stock", "any"),
+        ("params=8b&task=lora&min_vram=x", "min_vram", None),
+        ("params=8b&task=lora&count=x", "count", None),
+    ],
+)
+def test_what_is_not_understood_is_a_problem(server: Server, asked: str, parameter: str, near: str | None) -> None:
+    problem = server.refused(f"/recommend?{asked}")
+    assert problem["parameter"] == parameter
+    assert near is None or near in problem["did_you_mean"]
+
+
+def test_cheapest_does_not_take_the_parameters_of_a_model(server: Server) -> None:
+    assert server.refused("/cheapest?params=8b")["parameter"] == "params"
+
+
+def test_openapi_describes_its_parameters_and_its_shape(server: Server) -> None:
+    schema = server.get("/openapi.json")
+    described = schema["paths"]["/recommend"]["get"]
+    assert [one["name"] for one in described["parameters"]] == list(RECOMMEND_PARAMETERS)
+    assert [one["name"] for one in described["parameters"] if one["required"]] == ["params", "task"]
+    content = described["responses"]["200"]["content"]["application/json"]
+    assert content["schema"]["$ref"].endswith("/RecommendShape")
+    assert list(content["example"]) == RECOMMEND
+    assert list(schema["components"]["schemas"]["RecommendShape"]["properties"]) == RECOMMEND
+
+
+def test_the_example_is_what_the_arithmetic_gives(server: Server) -> None:
+    """The offer in it is invented, and so is its answer; the rest is not."""
+    example = examples.ANSWERS[recommend_shapes.RecommendShape]
+    answer = server.get("/recommend?params=8e9&task=lora&region=ap-nanjing")
+    for name in ("message", "job", "terms", "need", "assumptions", "query"):
+        assert answer[name] == example[name]
+
+
+# --- the command ------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    made = tmp_path / "home"
+    made.mkdir()
+    return made
+
+
+def test_the_command_prints_the_arithmetic_and_the_cheapest(home: Path) -> None:
+    said = run(home, "recommend", "8b", "--task", "lora", "--region", "us-east1")
+    assert said.returncode == 3, said.stderr
+    lines = said.stdout.splitlines()
+    assert lines[0].startswith("LoRA of 8B parameters in bf16, 1 x 2048 tokens: 19.67 GiB")
+    assert any(line.startswith("frozen weights") and "14.91" in line and "x 2 bytes" in line for line in lines)
+    assert any(line.startswith("all") and "19.67" in line for line in lines)
+    assert any(line.startswith("1 ") and "chosen" in line for line in lines)
+    assert any(line.startswith("spot: yes") for line in lines)
+    assert "1x l4" in said.stdout
+    assert "nearest misses" not in said.stdout
+
+
+def test_the_command_prints_the_endpoints_json_alone_and_fails_as_cheapest_does(home: Path) -> None:
+    said = run(home, "recommend", "8b", "--task=lora", "--json")
+    assert said.returncode == 3
+    answer = json.loads(said.stdout)
+    assert list(answer) == RECOMMEND
+    nothing = run(home, "recommend", "100t", "--task", "full")
+    assert nothing.returncode == 1
+    assert "nearest misses" in nothing.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["8b"], "task is missing"),
+        (["8x", "--task", "lora"], "params=8x"),
+        (["70", "--task", "lora"], "70b"),
+        (["8b", "--task", "lora", "--region", "us-esat1"], "us-east1"),
+        (["8b", "--task", "lora", "--colour", "red"], "--colour"),
+        ([], "PARAMS"),
+    ],
+)
+def test_a_question_that_is_not_understood_is_status_2(home: Path, arguments: list[str], said: str) -> None:
+    asked = run(home, "recommend", *arguments)
+    assert (asked.returncode, asked.stdout) == (2, "")
+    assert said in asked.stderr
+
+
+def test_every_parameter_is_an_option(home: Path) -> None:
+    said = run(home, "recommend", "--help", COLUMNS="200").stdout
+    options = [f"--{name.replace('_', '-')} " for name in RECOMMEND_PARAMETERS if name != "params"]
+    assert [option for option in options if option not in said] == []
+    assert len(options) == len(PARAMETERS) + len(WORKLOAD_PARAMETERS) - 1
+
+
+def test_with_a_url_the_server_is_asked(home: Path, server: Server, httpserver: HTTPServer) -> None:
+    answer = server.get("/recommend?params=8b&task=lora&adapter_percent=1&spot=true")
+    asked = {"params": "8b", "task": "lora", "adapter_percent": "1", "spot": "true"}
+    httpserver.expect_oneshot_request("/recommend", query_string=urlencode(asked)).respond_with_json(answer)
+    arguments = ("recommend", "8b", "--task", "lora", "--adapter-percent", "1", "--spot", "--json")
+    said = run(home, *arguments, GPUFARE_URL=httpserver.url_for(""))
+    httpserver.check_assertions()
+    assert json.loads(said.stdout) == answer
+    assert said.returncode == (1 if answer["cheapest"]["best"] is None else 0)
+
+
+def test_an_answer_of_another_shape_is_status_5(home: Path, httpserver: HTTPServer) -> None:
+    httpserver.expect_request("/recommend").respond_with_json({"cheapest": {"best": None}})
+    said = run(home, "recommend", "8b", "--task", "lora", GPUFARE_URL=httpserver.url_for(""))
+    assert (said.returncode, said.stdout) == (5, "")
