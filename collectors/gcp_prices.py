@@ -112,7 +112,10 @@ class Prices:
             yield from sorted_out(shape_of(record), Shape, shapes)
         for record in answer.records("acceleratorTypes"):
             yield from sorted_out(card_of(record), Card, cards)
-        for record in answer.records("skus"):
+        listed_skus = list(answer.records("skus"))
+        if not listed_skus:
+            yield Note("no_skus", page.place)
+        for record in listed_skus:
             yield from sorted_out(sku_of(record, page.place), Sku, skus)
         agreed = list(agreeing(shapes))
         yield from (
