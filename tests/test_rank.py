@@ -1,5 +1,6 @@
 """Which offer is the answer."""
 
+from dataclasses import replace
 from datetime import date, timedelta
 from decimal import Decimal
 from fractions import Fraction
@@ -871,3 +872,13 @@ def test_a_fallback_region_that_is_primary_already_is_no_tier_of_its_own() -> No
     ranking = cheapest(GUANGZHOU, NANJING, region="ap-guangzhou", fallback="ap-guangzhou,ap-nanjing,ap-nanjing")
     assert [tier.regions for tier in ranking.tiers] == [("ap-guangzhou",), ("ap-nanjing",)]
     assert len(cheapest(GUANGZHOU, NANJING, fallback="ap-nanjing").tiers) == 1
+
+
+@pytest.mark.parametrize("resold", ["1.00", "0.99"])
+def test_of_equal_offers_the_providers_own_goes_before_one_that_is_sold_on_and_both_are_shown(resold: str) -> None:
+    direct = offer("tencent", "ap-guangzhou", price="1.00")
+    through = offer("aggregator", "ap-guangzhou", price=resold)
+    through = replace(through, machine=replace(through.machine, upstream="tencent"))
+    ranking = cheapest(through, direct)
+    order = [match.offer for match in (ranking.best, *ranking.alternatives) if match is not None]
+    assert order == ([direct, through] if resold == "1.00" else [through, direct])
