@@ -3,6 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
+PORT := 8000
 # Compiled code is kept, whatever the environment says: the tests start hundreds of processes.
 export PYTHONDONTWRITEBYTECODE :=
 
@@ -10,11 +11,11 @@ export PYTHONDONTWRITEBYTECODE :=
 
 install: $(VENV)/installed  ## Everything to run gpufare, in .venv
 
-serve: install  ## The API on http://127.0.0.1:8000, with polls beside it
-	$(BIN)/gpufare serve
+serve: install  ## The API on http://127.0.0.1:8000, with polls beside it; PORT=8001 for another port
+	$(BIN)/gpufare serve --port $(PORT)
 
 demo: install  ## The same with simulated clouds and a throwaway database
-	$(BIN)/gpufare serve --demo
+	$(BIN)/gpufare serve --demo --port $(PORT)
 
 test: $(VENV)/installed-dev  ## All tests, on all cores; on PostgreSQL too where one answers on 127.0.0.1:5432
 	$(BIN)/python -m pytest -n auto --dist loadfile --no-loadscope-reorder

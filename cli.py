@@ -24,7 +24,6 @@ CONFIRMED, NOTHING, UNCONFIRMED = 0, 1, 3
 app = typer.Typer(
     name="gpufare",
     cls=Group,
-    help="Where can I get this GPU, in stock, cheapest, right now?",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -33,6 +32,23 @@ Names = Annotated[list[str], typer.Argument(metavar="PROVIDER", help="Providers;
 Host = Annotated[str, typer.Option(help="Address to listen on; off loopback needs GPUFARE_API_TOKEN.")]
 Port = Annotated[int, typer.Option(min=0, max=65535, help="Port to listen on; 0 takes a free one.")]
 JsonFlag = Annotated[bool, typer.Option("--json", help="The endpoint's JSON, alone on stdout.")]
+
+
+def _version(asked: bool) -> None:
+    if asked:
+        from importlib.metadata import version
+
+        say(f"gpufare {version('gpufare')}")
+        raise typer.Exit
+
+
+@app.callback()
+def every_command(
+    _asked: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Say which version this is, and end.")
+    ] = False,
+) -> None:
+    """Where can I get this GPU, in stock, cheapest, right now?"""
 
 
 def main() -> None:

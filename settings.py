@@ -220,7 +220,7 @@ class Settings(BaseSettings):
     fx_refresh: Boolean = Field(
         default=True,
         description="Whether the worker fetches the European Central Bank's reference rates once a day. `false`: those "
-        "that come with the product.",
+        "that come with the product, even where newer ones were fetched before.",
     )
     fx_endpoint: Endpoint | None = Field(
         default=None,

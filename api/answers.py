@@ -28,7 +28,8 @@ from catalog.facts import Machine, Window
 from catalog.fx import Rate
 from catalog.money import money_text, nanos_text
 from catalog.offers import SNAPSHOT, Offer, PriceNow
-from catalog.spec import Nearness, Spec, number_text
+from catalog.partitions import holds
+from catalog.spec import Accounts, Nearness, Spec, number_text
 from catalog.words import Purchase
 from selector import measures
 from selector.context import Context
@@ -67,7 +68,7 @@ def cheapest_shape(ranking: Ranking, asked: Asked, providers: Sequence[ProviderS
         rejected=dict(ranking.rejected),
         nearest_misses=[_miss(miss, asked) for miss in ranking.nearest_misses],
         fix=None if ranking.fix is None else _fix(ranking.fix, asked),
-        sources=sources(providers, asked, shown, ranking.verdict),
+        sources=sources(providers, asked, shown, ranking),
         fx=[_fx(rate) for rate in ranking.rates],
         as_of=time_text(asked.context.now),
     )
@@ -84,7 +85,7 @@ def offer_shape(offer: Offer, nanos: int | None, tier: int | None, asked: Asked)
     words = _machine_words(machine)
     return OfferShape(
         provider=place.provider,
-        account=place.provider in asked.context.accounts,
+        account=holds(asked.context.accounts, place.provider, place.region),
         site=place.site,
         upstream=machine.upstream,
         hosting=machine.hosting.value,
@@ -116,25 +117,38 @@ def offer_shape(offer: Offer, nanos: int | None, tier: int | None, asked: Asked)
 
 
 def sources(
-    providers: Iterable[ProviderStatus], asked: Asked, shown: Iterable[Match], verdict: Verdict
+    providers: Iterable[ProviderStatus], asked: Asked, shown: Iterable[Match], ranking: Ranking
 ) -> list[SourceShape]:
     """The feeds that the answer rests on, and those that are unhealthy among the providers that it may come from.
 
-    A feed that is off is told of where its provider is shown or asked for by name, or where nothing is known at all.
+    A feed that is off is told of where its provider is shown or asked for, by name or by its regions, or where nothing
+    is asked for so and nothing is known at all.
     A provider shown with what the shipped price list says of it has that list as its feed `snapshot`, always stale.
     """
     offers = [match.offer for match in shown]
     rests_on = {offer.place.provider for offer in offers}
-    named = asked.spec.providers
+    named, placed = asked.spec.providers, _providers_of_places(asked, ranking.tiers)
+    nothing = ranking.verdict is Verdict.NO_SOURCE and placed is None
     feeds = [
         _source(provider.name, feed, asked.context.now)
         for provider in providers
         for feed in provider.feeds
         if provider.name in rests_on
         or (named is not None and provider.name in named)
-        or (named is None and (feed.status in ("stale", "failing") or verdict is Verdict.NO_SOURCE))
+        or (named is None and placed is not None and provider.name in placed)
+        or (named is None and (feed.status in ("stale", "failing") or nothing))
     ]
     return sorted([*feeds, *_snapshots(offers, asked.context.now)], key=lambda one: (one.provider, one.feed))
+
+
+def _providers_of_places(asked: Asked, tiers: Iterable[Tier]) -> frozenset[str] | None:
+    """Those that may answer at the places asked for, or could were they not off; None where no place is asked for."""
+    spec, accounts = asked.spec, asked.context.accounts
+    if spec.primary_regions is None:
+        return None
+    keys = spec.primary_regions.union(*spec.fallback)
+    may = {key[0] for key in keys if spec.accounts is Accounts.ALL or holds(accounts, *key)}
+    return frozenset(may | {place.provider for tier in tiers for place in tier.off})
 
 
 def _snapshots(offers: Iterable[Offer], now: datetime) -> Iterator[SourceShape]:

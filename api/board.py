@@ -16,12 +16,15 @@ from api.config import ApiConfig
 from catalog.facts import Window
 from catalog.fx import Rate, Rates
 from catalog.offers import Offer
+from catalog.partitions import Account, on_site
 from catalog.spec import RegionKey
 from selector.context import Context
 from selector.index import Index
 from selector.question import World
 from store import exchange, launches, offers, status
+from store.engine import why_unusable
 from store.offers import ShelfKey
+from store.sqlite_file import generation
 from store.status import ProviderStatus
 
 _BREATH_S = 0.002
@@ -45,6 +48,10 @@ class View:
     listed: tuple[ProviderStatus, ...] = ()
     """Providers that are known by the price list shipped with the product alone."""
     world: World = field(default_factory=lambda: World(providers=frozenset()))
+    read: frozenset[RegionKey] = frozenset()
+    """Where a source gave a whole answer; a place "" is all of its provider."""
+    off: Mapping[str, str] = field(default_factory=dict)
+    """Providers whose places are not asked -> what to set so that they are."""
     read_at: datetime | None = None
     """When the database was last read whole; None before that."""
     revision: int = 0
@@ -60,7 +67,7 @@ class Board:
 
     def __init__(self, engine: Engine, config: ApiConfig) -> None:
         self.index = Index(config.rates)
-        self.view = View(config.rates)
+        self.view = View(config.rates, world=World(providers=frozenset(), currencies=config.rates.currencies()))
         self._rates, self._fetched = config.rates, tuple[Rate, ...]()
         self._engine = engine
         self._config = config
@@ -74,8 +81,10 @@ class Board:
         self._listed: tuple[ProviderStatus, ...] = ()
         self._begins: dict[ShelfKey, datetime] = {}
         self._unread: frozenset[RegionKey] = frozenset()
+        self._read_places: frozenset[RegionKey] = frozenset()
         self._told_at: datetime | None = None
         self._marks: status.Marks | None = None
+        self._generation = 0
         self._sparing = Sparing()
 
     @property
@@ -85,8 +94,10 @@ class Board:
 
     def context(self, now: datetime) -> Context:
         """What an answer at this time depends on beside the offers."""
-        world = self.view.world
-        return Context(now=now, rates=self.view.rates, accounts=world.accounts, unread=world.unread)
+        view, world = self.view, self.view.world
+        return Context(
+            now=now, rates=view.rates, accounts=world.accounts, unread=world.unread, read=view.read, off=view.off
+        )
 
     def refresh(self, now: datetime) -> None:
         """Read what changed. A database that fails leaves the last good offers; it is logged once, until it is back."""
@@ -98,16 +109,19 @@ class Board:
             except SQLAlchemyError as error:
                 if self.view.error is None:
                     structlog.get_logger().error("database cannot be read; answering from memory", error=str(error))
-                self.view = replace(self.view, error=f"the database cannot be read ({type(error).__name__})")
+                self.view = replace(self.view, error=f"the database cannot be read ({why_unusable(error)})")
 
     def _read(self, now: datetime) -> View:
         revisions = offers.revisions(self._engine)
+        file = generation(self._engine)
+        replaced_file = self._forgotten() if file != self._generation else set()
         providers = self._providers(now)
         in_force = launches.in_force(self._engine, now)
         learnt = {launch: shelf for launch, shelf in in_force.items() if launch not in self._launches}
         changed = self._changed(revisions)
         stated = offers.shelves_of(self._engine, changed)
         touched = self._touched(changed, stated) | set(learnt.values()) | self._moved(providers) | self._begun(now)
+        touched |= replaced_file
         touched = {shelf for shelf in touched if shelf[0] in self._config.providers}
         replaced = 0
         for shelf in sorted(touched):
@@ -120,14 +134,23 @@ class Board:
         # Only now, so that whatever failed above is read again the next time.
         self._shelves |= touched
         self._stated.update({cell: stated.get(cell, set()) for cell in changed})
-        self._revisions = revisions
+        self._revisions, self._generation = revisions, file
         self._sites = {provider.name: provider.site for provider in providers}
         self._launches = set(in_force)
         world, view = self._world(providers), self.view
         same = not touched and self._rates is view.rates
         same = same and (providers, self._listed, world) == (view.providers, view.listed, view.world)
+        same = same and self._read_places == view.read
         version, revision = view.version + (not same), sum(revisions.values())
-        return View(self._rates, providers, self._listed, world, now, revision, version)
+        off = {one.name: one.off for one in providers if one.off is not None}
+        return View(self._rates, providers, self._listed, world, self._read_places, off, now, revision, version)
+
+    def _forgotten(self) -> set[ShelfKey]:
+        """Forget what was read of a database whose file was replaced: the same numbers of cells and revisions mean
+        others in the new one. Returns its regions, all of which are to be read anew.
+        """
+        self._revisions, self._launches, self._marks = {}, set(), None
+        return set(self._shelves)
 
     def _compare_at(self, fetched: tuple[Rate, ...]) -> None:
         """Have prices compared at the rates that were fetched, where these are others than before."""
@@ -141,6 +164,8 @@ class Board:
     def _offers(self, shelf: ShelfKey, now: datetime) -> list[Offer]:
         """The offers of a region, but those of another site than the one that is set: they are another account's."""
         site = self._config.sites.get(shelf[0])
+        if not on_site(*shelf, site):
+            return []
         found = offers.load(self._engine, shelf, now)
         return [offer for offer in found if site is None or offer.place.site in (None, site)]
 
@@ -152,10 +177,12 @@ class Board:
             used = self._config.providers
             self._told = tuple(one for one in status.provider_statuses(self._engine, now) if one.name in used)
             self._unread = frozenset(key for key in status.unread(self._engine) if key[0] in used)
+            self._read_places = status.read_places(self._engine)
             known = {one.name for one in self._told}
             shipped = status.snapshots(self._engine)
             self._listed = tuple(one for one in shipped if one.name in used - known)
-            self._compare_at(exchange.rates(self._engine))
+            if self._config.fetched_rates:
+                self._compare_at(exchange.rates(self._engine))
             self._marks, self._told_at = marks, now
         return self._told
 
@@ -172,10 +199,16 @@ class Board:
         moved = {one.name for one in providers if self._sites.get(one.name) != one.site}
         return {shelf for shelf in self._shelves if shelf[0] in moved}
 
+    def _accounts(self, providers: tuple[ProviderStatus, ...]) -> frozenset[Account]:
+        """Those with credentials of which it is known where they count."""
+        sites = self._config.sites
+        found = (self._config.account(one.name, sites.get(one.name, one.site)) for one in providers if one.account)
+        return frozenset(account for account in found if account is not None)
+
     def _world(self, providers: tuple[ProviderStatus, ...]) -> World:
         world = World(
             providers=self._config.providers,
-            accounts=frozenset(one.name for one in providers if one.account),
+            accounts=self._accounts(providers),
             regions=self.index.regions(),
             zones=self.index.zones(),
             countries=self.index.countries(),
@@ -184,6 +217,7 @@ class Board:
             },
             machines=self.index.machines(),
             unread=self._unread,
+            currencies=self._rates.currencies(),
             fallback=self._config.fallback,
         )
         return self.view.world if world == self.view.world else world  # the same one while nothing of it changed

@@ -6,6 +6,7 @@ from datetime import datetime, timedelta
 from ipaddress import ip_address
 
 from catalog.fx import Rates
+from catalog.partitions import Account, account_of
 from store.times import utc_now
 
 
@@ -18,6 +19,9 @@ class ApiConfig:
     """The server's settings. `clock` gives aware UTC times."""
 
     rates: Rates
+    """Those shipped, and over them those set by hand."""
+    fetched_rates: bool = True
+    """Whether newer rates that a worker fetched are used too."""
     host: str = "127.0.0.1"
     """Where it listens: this, and not the client's address, decides whether reads are on loopback."""
     token: str | None = field(default=None, repr=False)
@@ -26,6 +30,10 @@ class ApiConfig:
     """Those in use: what the database holds of any other is not shown, and naming one is refused."""
     sites: Mapping[str, str] = field(default_factory=dict)
     """Provider -> the site that is set: what was polled of another one is not shown, also before it is polled anew."""
+    partitions: Mapping[str, str | None] = field(default_factory=dict)
+    """Provider -> the partition that its credentials are of, where the settings decide that; None where nothing tells.
+    Of any other provider its site does.
+    """
     defaults: Mapping[str, str] = field(default_factory=dict)
     """The operator's defaults for the parameters of a question."""
     fallback: Mapping[str, Sequence[str]] = field(default_factory=dict)
@@ -35,6 +43,13 @@ class ApiConfig:
     refresh_every: timedelta = timedelta(milliseconds=500)
     version: str = "unknown"
     clock: Callable[[], datetime] = utc_now
+
+    def account(self, provider: str, site: str | None) -> Account | None:
+        """The account that the credentials of a provider are; None where nothing tells at which places they count."""
+        if provider not in self.partitions:
+            return account_of(provider, site)
+        partition = self.partitions[provider]
+        return None if partition is None else (provider, partition)
 
     @property
     def reads_need_token(self) -> bool:

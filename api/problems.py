@@ -8,6 +8,7 @@ import msgspec
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
 from starlette.responses import Response
 
 from selector.question import BadQuestion
@@ -46,6 +47,7 @@ def install(app: FastAPI) -> None:
     app.add_exception_handler(BadQuestion, _bad_question)
     app.add_exception_handler(RequestValidationError, _invalid)
     app.add_exception_handler(HTTPException, _http)
+    app.add_exception_handler(ClientDisconnect, _gone)
     app.add_exception_handler(Exception, _unexpected)
 
 
@@ -82,6 +84,15 @@ def _http(_request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)  # noqa: S101 - what it is registered for
     detail = _HINTS.get(HTTPStatus(error.status_code), str(error.detail))
     return problem_response(error.status_code, detail, error.headers)
+
+
+CLIENT_GONE = 499
+"""What proxies log where the client left before its answer: no fault of anybody's here."""
+
+
+def _gone(_request: Request, _error: Exception) -> Response:
+    """Sent to nobody, and counted."""
+    return Response(status_code=CLIENT_GONE)
 
 
 def _unexpected(_request: Request, _error: Exception) -> Response:

@@ -19,7 +19,7 @@ from api.recommend_shapes import (
 )
 from api.serving import Serving, asked_of, json_response
 from catalog.spec import number_text
-from selector import sizing_words
+from selector import sizing_notes, sizing_words
 from selector.context import Context
 from selector.ranking import Match
 from selector.sizing import Term, Workload
@@ -48,11 +48,11 @@ def _recommend(serving: Serving, request: Request) -> Response:
     workload = found.chosen.sizing.workload
     return json_response(
         RecommendShape(
-            message=_message(found.chosen),
+            message=_message(found),
             job=_job(workload),
             terms=list(map(_term, found.chosen.sizing.terms)),
             need=_need(found.chosen),
-            assumptions=list(sizing_words.assumptions(workload)),
+            assumptions=[*sizing_words.assumptions(workload), *sizing_notes.notes(found.chosen)],
             options=_options(found, context),
             query=_query(found.chosen.params),
             cheapest=cheapest,
@@ -60,8 +60,10 @@ def _recommend(serving: Serving, request: Request) -> Response:
     )
 
 
-def _message(chosen: Option) -> str:
-    return sizing_words.message(chosen.sizing, chosen.gpus_text, linked=chosen.spec.nvlink is True)
+def _message(found: Recommendation) -> str:
+    chosen = found.chosen
+    need = sizing_words.message(chosen.sizing, chosen.gpus_text, linked=chosen.spec.nvlink is True)
+    return need if found.cheaper is None else f"{need} {sizing_notes.cheaper_text(*found.cheaper)}"
 
 
 def _job(workload: Workload) -> JobShape:

@@ -78,6 +78,7 @@ def understood(index: Index, sold: Market) -> Iterator[Spec]:
         zones=index.zones(),
         countries=index.countries(),
         machines=index.machines(),
+        currencies=ecb_rates().currencies(),
     )
     for question in questions():
         yield understand(parse_qs(question), world, {}, endpoint="cheapest")

@@ -84,6 +84,10 @@ class Rates:
             source=", ".join(dict.fromkeys(leg.source for leg in path)),
         )
 
+    def currencies(self) -> frozenset[str]:
+        """Every currency that has a rate to the dollar, by way of others too, and the dollar."""
+        return frozenset(each for each in self._legs if self._factor(each, _DOLLAR) is not None) | {_DOLLAR}
+
     def with_override(self, pair: str, rate: Decimal, on: date, source: str) -> "Rates":
         """These rates with `pair` ("CNY/USD": USD for 1 CNY) set by hand, in both directions and on every way.
 

@@ -65,7 +65,7 @@ _OF_A_SERIES = (
     *("gpu", "instance_type", "count", "min_vram", "min_total_vram", "min_tflops", "min_bandwidth"),
     *("nvlink", "rdma", "bare_metal", "vendor", "min_vcpus", "min_vcpus_per_gpu", "min_memory"),
     *("min_memory_per_vcpu", "min_memory_per_vram", "purchase", "spot", "provider", "country", "mainland_china"),
-    *("region", "zone", "accounts", "hosting", "limit", "offset"),
+    *("compliance", "region", "zone", "accounts", "hosting", "limit", "offset"),
 )
 """Those that say which offers are meant, and nothing of how they stand now."""
 HISTORY_PARAMETERS: Mapping[str, Parameter] = {
@@ -76,6 +76,7 @@ HISTORY_PARAMETERS: Mapping[str, Parameter] = {
     "provider": Parameter("these providers alone", ("tencent,aws", "!runpod")),
     "country": Parameter("these countries alone, ISO 3166 alpha-2", ("CN", "!US")),
     "mainland_china": Parameter("in, or outside, mainland China", ("true", "false")),
+    "compliance": Parameter("places with any of these certifications", ("soc2", "iso27001,!fedramp_high")),
     "region": Parameter("places: code, glob, provider:region or city", ("ap-guangzhou", "us-*", "南京")),
     "zone": Parameter("zones: name, id or glob", ("ap-nanjing-1",)),
     "hosting": Parameter("who runs the hosts; any unless said", ("datacenter", "community", "any")),

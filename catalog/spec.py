@@ -1,7 +1,7 @@
 """A spec: what somebody looks for, understood. Exact types, defaults filled in, names resolved, nothing to guess."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
 from enum import StrEnum
 from fractions import Fraction
@@ -123,10 +123,13 @@ class Spec:
     """Machine memory over total VRAM, a ratio."""
     purchases: frozenset[Purchase] | None = None
     providers: frozenset[str] | None = None
+    provider_names: frozenset[str] = frozenset()
+    """Those that the question names: `providers` may be what it leaves by excluding others."""
     countries: frozenset[str] | None = None
     not_countries: frozenset[str] = frozenset()
     mainland_china: bool | None = None
     compliance: frozenset[str] | None = None
+    not_compliance: frozenset[str] = frozenset()
     """Certifications, any of which the provider's own data centres of a place must be stated to have."""
     regions: frozenset[RegionKey] | None = None
     not_regions: frozenset[RegionKey] = frozenset()
@@ -147,6 +150,12 @@ class Spec:
     limit: int = 5
     offset: int = 0
     explain: bool = False
+    said: frozenset[str] = field(default=frozenset(), compare=False)
+    """The parameters that the question itself says."""
+    defaulted: frozenset[str] = field(default=frozenset(), compare=False)
+    """Those that have a default here, which comes back where the question leaves them out."""
+    excluding: frozenset[str] = field(default=frozenset(), compare=False)
+    """Those that exclude something by name, which is meant."""
 
     @property
     def primary_regions(self) -> frozenset[RegionKey] | None:
@@ -201,7 +210,7 @@ class Spec:
             "provider": _sorted(self.providers),
             "country": _list([*sorted(self.countries or ()), *_excluded(self.not_countries)]),
             "mainland_china": self.mainland_china,
-            "compliance": _sorted(self.compliance),
+            "compliance": _list([*sorted(self.compliance or ()), *_excluded(self.not_compliance)]),
             "region": _list([*_places(self.regions or ()), *_excluded(_places(self.not_regions))]),
             "zone": _list([*_zone_names(self.zones or ()), *_excluded(_zone_names(self.not_zones))]),
             "fallback": [_places(tier) for tier in self.fallback],

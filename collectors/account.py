@@ -1,12 +1,25 @@
 """Another account of a provider: the same feeds under a name of their own, with limits of their own."""
 
+import re
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from catalog.facts import Fact, Note
 from catalog.words import Evidence, Level
-from collectors.base import ByMachine, Cell, Feed, Limit, Page, Provider
+from collectors.base import ByMachine, Cell, Feed, Limit, Page, Provider, ProviderError
+
+VARIABLES = {
+    "alibaba": "ALIBABA_CLOUD_",
+    "aws": "AWS_",
+    "azure": "AZURE_",
+    "gcp": "GOOGLE_",
+    "runpod": "RUNPOD_",
+    "tencent": "TENCENTCLOUD_",
+    "ucloud": "UCLOUD_",
+}
+"""How the variables of a provider's credentials begin: those of the process are its first account's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,11 +50,12 @@ class Account:
         return {feed: _renamed(why, self.of.name, self.name) for feed, why in self.of.off().items()}
 
 
-def _renamed(why: str, provider: str, account: str) -> str:
-    """What to set, in the names of the account's own settings."""
+def _renamed(said: str, provider: str, account: str) -> str:
+    """A sentence about the provider's first account as one about this: its name, its settings, its commands."""
     own = f"GPUFARE_PROVIDERS__{account.upper()}__"
-    said = why.replace(f"GPUFARE_PROVIDERS__{provider.upper()}__", own)
-    return f"{said}; what is no setting goes into {own}CREDENTIALS__<VARIABLE>"
+    said = re.sub(rf"(?<![\w$]){VARIABLES[provider]}[A-Z][A-Z_]*(?!\w)", rf"{own}CREDENTIALS__\g<0>", said)
+    said = said.replace(f"GPUFARE_PROVIDERS__{provider.upper()}__", own)
+    return re.sub(rf"^{provider}(?=[ :])|(?<=gpufare sync ){provider}(?!\w)", account, said)
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,10 +89,21 @@ class _AccountFeed:
         return replace(limit, key=own + limit.key, pause_key=own + limit.pause_key if limit.pause_key else "")
 
     def fetch(self, cell: Cell, now: datetime, memo: Mapping[str, str]) -> Iterator[Page]:
-        return self.of.fetch(self._theirs(cell), now, memo)
+        with self._told():
+            yield from self.of.fetch(self._theirs(cell), now, memo)
 
     def parse(self, page: Page) -> Iterator[Fact | Note]:
-        return self.of.parse(page)
+        with self._told():
+            yield from self.of.parse(page)
+
+    @contextmanager
+    def _told(self) -> Iterator[None]:
+        """The provider's errors as this account's: to set the first one's variables would mend nothing."""
+        try:
+            yield
+        except ProviderError as error:
+            error.args = (_renamed(str(error), self.of.provider, self.provider),)
+            raise
 
     def _theirs(self, cell: Cell) -> Cell:
         return replace(cell, provider=self.of.provider)

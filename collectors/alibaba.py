@@ -18,6 +18,7 @@ from collectors.alibaba_prices import CURRENCIES, Prices, Spot, limit_of
 from collectors.base import Cell, Config, Limit, Page
 from collectors.keyed import Keyed
 from collectors.reading import Record, record_of
+from collectors.zones import is_lettered
 
 HOME = {"cn": "cn-hangzhou", "intl": "ap-southeast-1"}
 """The region that is asked for the list of regions; it is the same everywhere."""
@@ -219,7 +220,7 @@ def _zone(zone: Record, page: Page) -> Iterator[_Item]:
     if name is None:
         yield Note("zone_without_name", region or "", record=True)
         return
-    if not (region == page.place if region else name.startswith(page.place)):
+    if not (region in (None, page.place) and is_lettered(name, page.place)):
         yield Note("other_region", f"{region or ''} {name}".strip(), record=True)
         return
     resources = _listed(zone, "AvailableResource")
@@ -297,6 +298,9 @@ def _advice(zone: Record, region: str) -> Iterator[_Item]:
     name, resources = zone.text_or_none("ZoneId"), zone.record_or_none("AvailableSpotResources")
     if name is None or resources is None:
         yield Note("zone_without_name" if name is None else "zone_without_machines", name or "", record=True)
+        return
+    if not is_lettered(name, region):
+        yield Note("other_region", name, record=True)
         return
     for row in resources.records("AvailableSpotResource"):
         yield from _score(row, region, name)

@@ -6,7 +6,6 @@ fields that they do not know and read amounts as floats. The rule for a region's
 """
 
 import json
-import logging
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -28,7 +27,7 @@ from collectors.base import (
 )
 from collectors.credentials import sendable
 from collectors.http import CONNECT_S, MAX_BODY_BYTES, SHOWN_BYTES, deadline, first_bytes, retry_after, status_error
-from collectors.sdk import extra
+from collectors.sdk import extra, log_with_ours
 
 NAME = "alibaba"
 CREDENTIALS = ("ALIBABA_CLOUD_ACCESS_KEY_ID", "ALIBABA_CLOUD_ACCESS_KEY_SECRET")
@@ -203,7 +202,7 @@ def _client(config: Config, region: str) -> tuple[Any, str]:
     scheme, host = _address(config, region)
     key_id, secret, token = (sendable(config.environ, name) for name in SENT)
     _own_transport(scheme, host)
-    logging.getLogger("darabonba-core").setLevel(logging.INFO)  # with DEBUG=sdk set it prints the token
+    log_with_ours("darabonba-core", "alibabacloud-tea", "credentials")  # with DEBUG=sdk set they print the token
     settings = SdkConfig(
         access_key_id=key_id,
         access_key_secret=secret,

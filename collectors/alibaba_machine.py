@@ -13,7 +13,7 @@ from catalog.accelerators import accelerators, resolve_offer, same_memory
 from catalog.facts import Machine, Note
 from catalog.units import MIB_PER_GIB
 from collectors.alibaba_api import NAME
-from collectors.reading import Record, positive_or_none, whole_or_none
+from collectors.reading import MOST_CARDS, Record, positive_or_none, whole_or_none
 
 _KIND = re.compile(r"ecs\.([a-z]+)")
 _PLAIN_KIND = re.compile(r"(?:ebm|scc)?(?:hf)?(?:c|g|r|re|u|e|s|t|i|d|f|h|n|mn|xn|sn|se|sd|ic|ce|cm|gm|video)")
@@ -106,7 +106,7 @@ def machine_of(row: Record, region: str) -> Iterator[Machine | Note]:
     if name is None:
         yield Note("row_without_machine", family_name or "", record=True)
         return
-    amount, spec = row.amount_or_none("GPUAmount"), row.text_or_none("GPUSpec")
+    amount, spec = row.amount_or_none("GPUAmount", MOST_CARDS), row.text_or_none("GPUSpec")
     if spec is None and not amount:
         stated = amount is not None or not may_have_gpu(name)
         yield Note("no_gpu", kind_of(name), record=True) if stated else Note("gpu_count_missing", name, record=True)

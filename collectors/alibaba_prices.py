@@ -18,6 +18,7 @@ from catalog.words import Level, Purchase
 from collectors.alibaba_api import NAME, call, code_of
 from collectors.base import Cell, Config, Limit, Page
 from collectors.reading import Record, record_of
+from collectors.zones import is_lettered
 
 CURRENCIES = {"cn": "CNY", "intl": "USD"}
 """By the account's site. Every answer names its currency too: one of another is no price of this account."""
@@ -117,7 +118,7 @@ class Spot(_ByMachine):
         for _ in range(MOST_PAGES):
             body = call(self.config, cell.place, SPOT_ACTION, asked | {"Offset": offset or None}, cell, now, UNPRICED)
             pages.append(Page(f"{SPOT_ACTION} {cell.place} {cell.part}", body, now, cell.place, cell.part))
-            following = record_of(pages[-1]).count_or_none("NextOffset") or 0
+            following = record_of(pages[-1]).unlimited_or_none("NextOffset") or 0
             if following <= offset:
                 yield pages[0] if len(pages) == 1 else _joined(pages)
                 return
@@ -134,7 +135,9 @@ class Spot(_ByMachine):
         rows: dict[str, list[_SpotRow]] = {}
         for record in answer.record("SpotPrices").records("SpotPriceType"):
             row = _SpotRow.read(record)
-            if row.other(page.part):
+            if not is_lettered(row.zone, page.place):
+                yield Note("other_region", row.zone, record=True)
+            elif row.other(page.part):
                 yield Note("other_spot_price", row.other(page.part), record=True)
             else:
                 rows.setdefault(row.zone, []).append(row)

@@ -32,6 +32,7 @@ from collectors.aws_pricelist import Prices
 from collectors.aws_scores import Scores
 from collectors.base import Cell, Config, Feed, Page
 from collectors.reading import JsonValue, Record, record_of
+from collectors.zones import is_lettered
 
 LINUX = ("Linux/UNIX", "Linux/UNIX (Amazon VPC)")
 """Which of the two a Linux spot price is published under depends on the account."""
@@ -167,7 +168,9 @@ def _zones(answer: Record, region: str) -> Iterator[Fact | Note]:
     for record in answer.filled("AvailabilityZones"):
         name, kind, state = record.text("ZoneName"), record.text_or_none("ZoneType"), record.text_or_none("State")
         zone = Zone(region=region, zone=name, zone_id=record.text_or_none("ZoneId"))
-        if kind == "availability-zone":
+        if not is_lettered(name, region):
+            yield Note("other_region", name, record=True)
+        elif kind == "availability-zone":
             found.append(zone)
             yield zone
             if state != "available":
@@ -214,7 +217,9 @@ class Spot(Ec2Feed):
         rows: dict[tuple[str, str], list[_SpotRow]] = {}
         for record in record_of(page).records("SpotPriceHistory"):
             row = _SpotRow.read(record)
-            if row.product in LINUX:
+            if not is_lettered(row.zone, page.place):
+                yield Note("other_region", row.zone, record=True)
+            elif row.product in LINUX:
                 rows.setdefault((row.instance_type, row.zone), []).append(row)
             else:
                 yield Note("other_system", row.product, record=True)

@@ -21,6 +21,7 @@ from collectors.aws_feed import Ec2Feed, of_types, paged, sold_where, time_or_no
 from collectors.aws_machine import PATTERNS
 from collectors.base import Cell, Drift, NotServed, Page, ProviderError
 from collectors.reading import JsonValue, Record, record_of
+from collectors.zones import is_lettered
 
 HOURS = 24  # the shortest block, and so the one that commits to least
 AHEAD = timedelta(weeks=8)
@@ -80,12 +81,15 @@ class Blocks(Ec2Feed):
         found: dict[tuple[str, str], list[_Block | str]] = {}
         for record in answer.records("CapacityBlockOfferings"):
             what = (record.text("InstanceType"), record.text("AvailabilityZone"))
-            found.setdefault(what, []).append(_block(record, page))
+            is_here = is_lettered(what[1], page.place)
+            found.setdefault(what, []).append(_block(record, page) if is_here else "other_region")
             yield from record.leftovers(IGNORED)
         for what, offered in found.items():
             yield from _best(_At(page.place, *what), offered)
         for what in zones:
-            if what[0] in asked and what not in found:
+            if not is_lettered(what[1], page.place):
+                yield Note("other_region", what[1], record=True)
+            elif what[0] in asked and what not in found:
                 at = _At(page.place, *what)
                 gone = " ".join(what) in before
                 yield at.stock(Level.OUT, NONE_OFFERED) if gone else at.stock(Level.UNKNOWN, NEVER_OFFERED)

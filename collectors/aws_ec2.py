@@ -2,12 +2,13 @@
 are ours.
 """
 
-import logging
 from collections.abc import Mapping
 from datetime import datetime
 from functools import cache
 from typing import Any, ClassVar
 
+from catalog import partitions
+from collectors.aws_wire import send_bounded
 from collectors.base import (
     AuthFailed,
     Config,
@@ -17,12 +18,11 @@ from collectors.base import (
     ProviderError,
     Throttled,
     Unavailable,
-    calling,
 )
 from collectors.credentials import sendable, stated
-from collectors.http import CONNECT_S, SHOWN_BYTES, retry_after, status_error
+from collectors.http import SHOWN_BYTES, retry_after, status_error
 from collectors.reading import JsonValue
-from collectors.sdk import extra
+from collectors.sdk import extra, log_with_ours
 
 KEYS = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY")
 CHAIN = (
@@ -35,7 +35,7 @@ CHAIN = (
 OF_PROCESS = ("env", "container-role", "iam-role")
 """What of that chain finds the credentials of the process, in botocore's names: they are the first account's alone."""
 
-HOMES = {"aws": "us-east-1", "aws-cn": "cn-north-1", "aws-us-gov": "us-gov-west-1"}
+HOMES = {"aws": "us-east-1", "aws-cn": "cn-north-1", "aws-us-gov": "us-gov-west-1", "aws-eusc": "eusc-de-east-1"}
 """The region of each partition that is asked about the account."""
 TOLD_BY = ("AWS_REGION", "AWS_DEFAULT_REGION")
 """What says of which partition the credentials are, where the settings name regions of several or none."""
@@ -85,9 +85,7 @@ def unusable(config: Config) -> str:
 
 def partition(region: str) -> str:
     """AWS's partition of a region: its accounts, endpoints and price lists are its own."""
-    if region.startswith("cn-"):
-        return "aws-cn"
-    return "aws-us-gov" if region.startswith("us-gov-") else "aws"
+    return partitions.partition("aws", region)
 
 
 def currency_of(region: str) -> str:
@@ -126,7 +124,7 @@ class Client:
 
     def __init__(self, config: Config, region: str, now: datetime) -> None:
         self._config, self._region, self._now = config, region, now
-        self._status, self._headers, self._body, self._cut_off = 0, dict[str, str](), b"", False
+        self._status, self._headers, self._body = 0, dict[str, str](), b""
         self._client = self._connected()
 
     def _connected(self) -> Any:
@@ -134,17 +132,13 @@ class Client:
             from botocore.config import Config as SdkConfig
             from botocore.exceptions import BotoCoreError
 
-        # At DEBUG botocore prints each request with its headers, the session token among them.
-        logging.getLogger("botocore").setLevel(logging.INFO)
-        seconds = self._config.timeout.total_seconds()
+        log_with_ours("boto3", "botocore")
         try:
-            client = _session(self._config).client(
+            client = _session(self._config, self._now).client(
                 self.service,
                 region_name=self._region,
                 endpoint_url=self._config.endpoints.get(self.service),
                 config=SdkConfig(
-                    connect_timeout=min(CONNECT_S, seconds),
-                    read_timeout=seconds,
                     retries={"mode": "standard", "total_max_attempts": 1},
                     user_agent_extra="gpufare",
                 ),
@@ -157,12 +151,10 @@ class Client:
         return client
 
     def _remember(self, response_dict: Mapping[str, Any], **_: object) -> None:
-        """Keep what the SDK's error for an unreadable body does not say: the body, its status, whether it is whole."""
+        """Keep what the SDK's error for an unreadable body does not say: the body, and its status."""
         self._status = response_dict["status_code"]
         self._headers = {name.lower(): value for name, value in response_dict["headers"].items()}
-        promised = "" if "content-encoding" in self._headers else self._headers.get("content-length", "")
         self._body = response_dict["body"]
-        self._cut_off = promised.isdecimal() and len(self._body) < int(promised)
 
     def listing(self, operation: str, key: str, **asked: object) -> list[JsonValue]:
         """All records of a listing, its pages joined. Drift where the list is missing, or a page token comes twice."""
@@ -194,7 +186,6 @@ class Client:
         from botocore.exceptions import BotoCoreError, ClientError
         from botocore.parsers import ResponseParserError
 
-        calling()
         try:
             answer: dict[str, Any] = getattr(self._client, operation)(**asked)
         except (BotoCoreError, ClientError, ResponseParserError) as error:
@@ -250,8 +241,6 @@ class Client:
         return self._by_status(where)
 
     def _by_status(self, where: str) -> ProviderError:
-        if self._cut_off:
-            return Unavailable(f"{where}: the answer is cut off")
         if 200 <= self._status < 300:
             return self._drift(f"{where}: the answer is not {self.title}'s {self.form}")
         found = status_error(self._status, self._headers, where, self._now)
@@ -279,19 +268,20 @@ class Ec2(Client):
     form = "XML"
 
 
-def _session(config: Config) -> Any:
+def _session(config: Config, now: datetime) -> Any:
     """boto3's session. That of an account beside the first never looks for the credentials of this process, which boto3
     would fall back on where a profile holds none.
     """
     with extra("aws"):
-        import boto3
+        from boto3 import Session as Boto3Session
         from botocore.session import Session
 
     if config.beside and not has_credentials(config):
         raise AuthFailed("aws: " + (unusable(config) or f"set {' and '.join(KEYS)}"))
     core = Session()
     core.register_component("data_loader", _descriptions())
-    session = boto3.Session(**_credentials(config.environ), botocore_session=core)
+    send_bounded(core, config.timeout, now)
+    session = Boto3Session(**_credentials(config.environ), botocore_session=core)
     paths = _descriptions().search_paths
     paths[:] = dict.fromkeys(paths)  # each session of boto3 adds its own to them
     if config.beside:

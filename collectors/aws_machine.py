@@ -16,7 +16,7 @@ from types import MappingProxyType
 from catalog.accelerators import accelerators, resolve_offer
 from catalog.facts import Machine, Note
 from catalog.words import Purchase
-from collectors.reading import Record, positive_or_none, spelt, whole_or_none
+from collectors.reading import MOST_CARDS, Record, positive_or_none, spelt, whole_or_none
 
 NAME = "aws"
 PATTERNS = ("p*", "g*", "trn*", "inf*", "dl*", "vt*")
@@ -182,7 +182,7 @@ def _count(device: Record) -> Fraction | None:
     """A slice says Count 0, and which part of how many cards it is; None where nothing counts."""
     whole = positive_or_none(device.number_or_none("Count"))  # 0 is said of slices
     logical, part = device.positive_or_none("LogicalGpuCount"), device.positive_or_none("GpuPartitionSize")
-    return Fraction(logical or 0) * Fraction(part or 0) or Fraction(whole or 0) or None
+    return positive_or_none(Fraction(logical or 0) * Fraction(part or 0) or Fraction(whole or 0), MOST_CARDS)
 
 
 def _purchases(usage: frozenset[str]) -> frozenset[Purchase]:

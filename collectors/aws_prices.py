@@ -21,7 +21,7 @@ from catalog.words import Purchase
 from collectors.aws_ec2 import currency_of
 from collectors.aws_machine import established, family, is_accelerated, is_bare_metal
 from collectors.base import Drift, Page
-from collectors.reading import positive_or_none, whole_or_none
+from collectors.reading import MOST_CARDS, positive_or_none, whole_or_none
 
 SOURCE = "AmazonEC2 price list"
 Row = Mapping[str, str]
@@ -311,7 +311,7 @@ def _whole(text: str | None) -> int | None:
 
 
 def _count(text: str | None) -> Fraction | None:
-    amount = _positive(text or "")
+    amount = positive_or_none(_positive(text or ""), MOST_CARDS)
     return None if amount is None else Fraction(amount)
 
 

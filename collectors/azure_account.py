@@ -24,7 +24,7 @@ def quotas_of(records: Iterator[Record]) -> Iterator[Quota | Note]:
     for record in records:
         name = record.record_or_none("name")
         quota = name.text_or_none("value") if name else None
-        limit, used = record.count_or_none("limit"), record.count_or_none("currentValue")
+        limit, used = record.unlimited_or_none("limit"), record.unlimited_or_none("currentValue")
         if quota is None or limit is None:
             yield Note("quota_without_limit", quota or "", record=True)
         else:
@@ -69,8 +69,8 @@ class Account:
         self._say(purchases, f"{RESTRICTED}{reason}")
 
     def quotas(self, family: str | None, vcpus: int | None, quotas: Quotas, sold: frozenset[Purchase]) -> None:
-        """A quota with no room for one machine restricts it; else what is `sold` shows the quotas that it comes under,
-        unless something keeps the subscription from it that was not understood. One that is not known says nothing.
+        """A quota whose limit is below what one machine takes restricts it; else what is `sold` shows them, unless
+        something keeps the subscription from it that was not understood. One that is not known says nothing.
         """
         needed = vcpus or 1
         for names, purchases in (((family, _ALL_CORES), DEPLOYED), ((_SPOT_CORES,), SPOT)):

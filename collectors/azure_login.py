@@ -1,13 +1,15 @@
 """A token for Azure Resource Manager, by azure-identity over https, and by a call of ours to a server on loopback."""
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from urllib.parse import quote, urlencode
 
 from collectors.azure_wire import CLIENT, KEYS, SECRET, TENANT, Reply, Wire, cloud_of, endpoint, is_open
-from collectors.base import AuthFailed, ProviderError
+from collectors.base import AuthFailed, Drift, ProviderError
+from collectors.credentials import obtained
 from collectors.reading import record_of
-from collectors.sdk import extra
+from collectors.sdk import extra, log_with_ours
 
 NO_TOKEN = "local"  # noqa: S105 - what is sent to a server on loopback where there is nobody to ask for a token
 _REFUSED = (400, 401)  # OAuth 2.0, RFC 6749 5.2: the credentials, or the tenant, are wrong
@@ -21,10 +23,22 @@ def token(wire: Wire, keys: Mapping[str, str]) -> str:
     login = endpoint(wire.config, "login")
     is_local = is_open(wire.config, "management")
     if is_open(wire.config, "login"):
-        return _by_form(wire, keys, login)
+        with _kept_nowhere():
+            return _by_form(wire, keys, login)
     if is_local and "login" not in wire.config.endpoints:
         return NO_TOKEN  # what is meant for a server on loopback is never sent to Microsoft's
-    return _by_entra(wire, keys, login)
+    with _kept_nowhere():
+        return _by_entra(wire, keys, login)
+
+
+@contextmanager
+def _kept_nowhere() -> Iterator[None]:
+    """No answer about a login is kept for a report: one that cannot be read may hold a token, or repeat the secret."""
+    try:
+        yield
+    except Drift as error:
+        error.page = None
+        raise
 
 
 def _scope(wire: Wire) -> str:
@@ -46,7 +60,7 @@ def _by_form(wire: Wire, keys: Mapping[str, str], login: str) -> str:
         return NO_TOKEN
     if not reply.is_success:
         raise _failure(wire, reply)
-    return record_of(reply.page).text("access_token")
+    return obtained(record_of(reply.page).text("access_token"))
 
 
 def _by_entra(wire: Wire, keys: Mapping[str, str], login: str) -> str:
@@ -61,8 +75,7 @@ def _by_entra(wire: Wire, keys: Mapping[str, str], login: str) -> str:
         record_of(reply.page)
         return reply.page.body
 
-    for name in ("azure", "msal"):  # at DEBUG they print what is sent
-        logging.getLogger(name).setLevel(logging.ERROR)
+    log_with_ours("azure", "msal", level=logging.ERROR)  # they warn of each refusal, which is told by our own error
     try:
         credential = ClientSecretCredential(
             keys[TENANT],
@@ -73,7 +86,7 @@ def _by_entra(wire: Wire, keys: Mapping[str, str], login: str) -> str:
             transport=wire.transport(login, read),
             retry_total=0,
         )
-        return str(credential.get_token(_scope(wire)).token)
+        return obtained(str(credential.get_token(_scope(wire)).token))
     except ClientAuthenticationError as error:
         cause = error.__cause__  # azure-identity wraps whatever its transport raises
         raise (cause if isinstance(cause, ProviderError) else _refused(wire, "")) from error

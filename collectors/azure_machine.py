@@ -20,7 +20,7 @@ from catalog.units import MIB_PER_GIB
 from catalog.words import Purchase
 from collectors.azure_account import NO_SPOT, SPOT, Account, texts
 from collectors.quotas import Quotas
-from collectors.reading import Record, positive_or_none, whole_or_none
+from collectors.reading import MOST_CARDS, Record, positive_or_none, whole_or_none
 
 NAME = "azure"
 PREFIX = "Standard_N"
@@ -202,7 +202,7 @@ def _whole(text: str | None) -> int | None:
 
 
 def _fraction(text: str | None) -> Fraction | None:
-    number = positive_or_none(decimal_or_none(text or ""))
+    number = positive_or_none(decimal_or_none(text or ""), MOST_CARDS)
     return None if number is None else Fraction(number)
 
 

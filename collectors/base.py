@@ -186,10 +186,9 @@ class Config:
     timeout: timedelta = timedelta(seconds=30)
     """How long a call may take in all before it counts as unavailable: connecting, waiting, and the whole body.
 
-    Checked whenever bytes come, and no wait for some is longer, so that at worst a call takes twice as long. Two
-    exceptions. A price list is tens of MB: it may take five minutes, and this is the longest wait for its next bytes.
-    boto3 reads a body in one go: with EC2 this bounds each wait for bytes alone, so that a server which sends a byte
-    now and then holds its call until the lease of the poll runs out, and longer.
+    Checked whenever bytes come, and no wait for some is longer, so that at worst a call takes twice as long. One
+    exception: a price list is tens of MB. It may take five minutes, and this is the longest wait for its next bytes.
+    What comes before the body, status and headers, is bounded by this wait for some and by its size alone.
     """
     scores: bool = False
     """Whether to ask for likelihood scores, where that costs a right or a budget of its own."""

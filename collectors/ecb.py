@@ -21,6 +21,8 @@ MUST_HAVE = "USD"
 LEAST, MOST = Decimal("0.0001"), Decimal(1_000_000)
 """The smallest and the greatest rate that is believed: the ECB's own have been between 0.2 and 25,000."""
 TIMEOUT = timedelta(seconds=20)
+ENCODINGS = frozenset({"utf-8", "us-ascii"})
+"""What a list may be declared to be written in: expat asks Python for any other, which knows some hundred."""
 _DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 _ENVELOPE = "http://www.gesmes.org/xml/2002-08-01 Envelope"
 _CUBE = "http://www.ecb.int/vocabulary/2002-08-01/eurofxref Cube"
@@ -65,10 +67,15 @@ class _Reader:
 
     def read(self) -> None:
         parser = expat.ParserCreate(namespace_separator=" ")
+        parser.XmlDeclHandler = self._refuse_encoding
         parser.StartDoctypeDeclHandler = self._refuse_doctype
         parser.StartElementHandler = self._begin
         parser.EndElementHandler = self._end
         parser.Parse(self._page.body, True)
+
+    def _refuse_encoding(self, _version: str, encoding: str | None, _standalone: int) -> None:
+        if encoding is not None and encoding.casefold() not in ENCODINGS:
+            raise _drift(self._page, f"it is declared to be written in {encoding[:20]!r}, which this list never was")
 
     def _refuse_doctype(self, *_: object) -> None:
         raise _drift(self._page, "a document type is declared, which this list never had")

@@ -19,9 +19,10 @@ from collectors.gcp_machine import Card, Shape, attached, card_of, machine_of, s
 from collectors.gcp_prices import Prices
 from collectors.gcp_quotas import Stated, read, stocks_of
 from collectors.gcp_scores import Scores
-from collectors.gcp_zones import LISTS, Zones, region_of, short
+from collectors.gcp_zones import LISTS, Zones, short
 from collectors.quotas import Quotas
 from collectors.reading import Record, record_of
+from collectors.zones import region_of
 
 CALLS_PER_SECOND = 5.0  # Compute Engine lets 25 a second through, shared with whatever else the project runs
 REGION_IGNORED = frozenset(
@@ -170,6 +171,9 @@ class Machines(_OneCell):
         if not zones:
             yield Note("region_not_listed", page.place)
         for zone, value in zones.items():
+            if region_of(zone) != page.place:
+                yield Note("other_region", zone, record=True)
+                continue
             for found in _sold_in(zone, answer.inside(value, zone), page.place):
                 yield from _once(found, stated)
         if zones:

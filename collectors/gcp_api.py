@@ -6,7 +6,6 @@ does not know. Sources: google-cloud-compute 1.57.0; Google's pages on errors an
 """
 
 import json
-import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from time import monotonic
@@ -28,7 +27,7 @@ from collectors.base import (
 from collectors.gcp_auth import PROJECT, guarded, headers_of, is_json, project_of
 from collectors.http import MAX_BODY_BYTES, SHOWN_BYTES, deadline, first_bytes, retry_after, status_error, streamed
 from collectors.reading import Record, record_of
-from collectors.sdk import extra
+from collectors.sdk import extra, log_with_ours
 
 NAME = "gcp"
 COMPUTE, BILLING = "compute", "billing"
@@ -148,7 +147,7 @@ class Compute(_Asking):
             def refresh(self, _request: object) -> None:
                 raise RefreshError("refused")  # type: ignore[no-untyped-call]
 
-        logging.getLogger("google").setLevel(logging.INFO)  # its DEBUG shows requests
+        log_with_ours("google")
         at = endpoint(self._config, COMPUTE)
         fixed = Fixed()  # type: ignore[no-untyped-call]  # the SDK has no types
         return getattr(compute_v1, name)(credentials=fixed, client_options={"api_endpoint": at})

@@ -8,9 +8,9 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from collectors.base import AuthFailed, Config, NotConfigured, Unavailable, calling
-from collectors.credentials import sendable, stated
+from collectors.credentials import obtained, sendable, stated
 from collectors.http import MAX_BODY_BYTES, SHOWN_BYTES, deadline, first_bytes
-from collectors.sdk import extra
+from collectors.sdk import extra, log_with_ours
 
 KEY, FILE, PROJECT = "GOOGLE_API_KEY", "GOOGLE_APPLICATION_CREDENTIALS", "GOOGLE_CLOUD_PROJECT"
 SCOPES = (
@@ -76,6 +76,7 @@ def _token(path: str, timeout: timedelta) -> str:
         import requests
         from google.auth.exceptions import GoogleAuthError, TransportError
 
+    log_with_ours("google")
     credentials = _credentials(path)
     with requests.Session() as session:
         try:
@@ -84,7 +85,7 @@ def _token(path: str, timeout: timedelta) -> str:
             raise Unavailable("gcp: no token could be had: nobody answers at the credentials' address") from error
         except GoogleAuthError as error:
             raise AuthFailed(f"gcp: the credentials in {FILE} were refused") from error
-    return str(credentials.token)
+    return obtained(str(credentials.token))
 
 
 def _asked_once(session: Any, timeout: timedelta) -> Any:

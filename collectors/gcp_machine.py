@@ -17,7 +17,7 @@ from catalog.facts import Machine, Note
 from catalog.units import MIB_PER_GIB
 from catalog.words import Purchase
 from collectors.gcp_api import NAME
-from collectors.reading import Record, whole_or_none
+from collectors.reading import MOST_CARDS, Record, whole_or_none
 
 T = TypeVar("T")
 
@@ -148,7 +148,7 @@ def shape_of(record: Record) -> Iterator[Shape | Note]:
 
 def _shape(record: Record, name: str, card: Record | None) -> Iterator[Shape | Note]:
     known = known_type(name)
-    stated = card.size_or_none("guestAcceleratorCount") if card else 0
+    stated = card.size_or_none("guestAcceleratorCount", MOST_CARDS) if card else 0
     count = known.gpu_count if known and known.gpu_count else None if stated is None else Fraction(stated)
     disks = _disks_gib(record)
     yield Shape(
@@ -188,7 +188,7 @@ def card_of(record: Record) -> Iterator[Card | Note]:
     name = record.text("name")
     deprecated = record.record_or_none("deprecated")
     state = deprecated.text_or_none("state") if deprecated else None
-    most = record.size_or_none("maximumCardsPerInstance")
+    most = record.size_or_none("maximumCardsPerInstance", MOST_CARDS)
     if state in GONE:
         yield Note("accelerator_is_gone", f"{name} {state}", record=True)
     elif name.endswith(WORKSTATION):

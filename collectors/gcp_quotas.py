@@ -75,14 +75,15 @@ def read(answer: Record, region: str, quotas: Quotas) -> Iterator[Note]:
 
 
 def _stated(record: Record) -> Quota | Note:
-    metric, limit, used = record.text_or_none("metric"), record.count_or_none("limit"), record.count_or_none("usage")
+    metric = record.text_or_none("metric")
+    limit, used = record.unlimited_or_none("limit"), record.unlimited_or_none("usage")
     if metric is None or limit is None:
         return Note("quota_without_limit", metric or "", record=True)
     return Quota(metric, UNIT, limit, used)
 
 
 def stocks_of(machine: Machine, quotas: Quotas) -> Iterator[Stock | Note]:
-    """A Stock of each way to buy a machine of which a quota is known: restricted where it has no room for one."""
+    """A Stock of each way to buy a machine of which a quota is known: restricted where its limit is below one."""
     known = known_type(machine.instance_type)
     metric = metrics().get(machine.gpu_raw or (known.accelerator if known else ""))
     if metric is None:
@@ -103,7 +104,7 @@ def _is_told(spot: Quota, standard: Quota | None, needed: int) -> bool:
 
     They come under their own, once the project asked for one; before that, which a limit of 0 does not tell, under the
     standard one: "Preemptible quotas" on Google's page on allocation quotas. So a limit of 0 says something only where
-    the other has no room either.
+    that of the other is too low as well.
     """
     return spot.limit > 0 or (standard is not None and not standard.lets(needed))
 

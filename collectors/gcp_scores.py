@@ -16,6 +16,7 @@ from collectors.base import Cell, Config, Limit, NotServed, Page
 from collectors.gcp_api import NAME, Compute
 from collectors.gcp_zones import short
 from collectors.reading import Record, record_of
+from collectors.zones import region_of
 
 SPOT, CALENDAR = "spot", "calendar"
 POOLS = {
@@ -133,6 +134,8 @@ def _score(record: Record, machine: str, region: str) -> Stock | Note:
     types = {shard.text_or_none("machineType") or machine for shard in shards}
     if len(zones) != 1 or "" in zones or types != {machine}:
         return Note("advice_of_no_single_zone", machine, record=True)
+    if region_of(*zones) != region:
+        return Note("other_region", f"{machine} in {zones.pop()}", record=True)
     if obtainability is None or not 0 <= obtainability <= 1:
         return Note("no_score", machine, record=True)
     return Stock(
@@ -150,7 +153,9 @@ def _score(record: Record, machine: str, region: str) -> Stock | Note:
 def _windows(advice: Record, machine: str, region: str) -> Iterator[Stock | Note]:
     """The zone that is recommended with its window, the others with Google's word on why they are not."""
     place, begin, end = (advice.text_or_none(name) for name in ("location", "startTime", "endTime"))
-    if place and begin and end:
+    if place and region_of(short(place)) != region:
+        yield Note("other_region", f"{machine} in {short(place)}", record=True)
+    elif place and begin and end:
         yield _window(region, place, machine, f"RECOMMENDED {begin} to {end}")
     else:
         yield Note("no_window", machine)
@@ -160,7 +165,9 @@ def _windows(advice: Record, machine: str, region: str) -> Iterator[Stock | Note
     for zone, value in others.items():
         told = advice.inside(value, zone)
         status = told.text_or_none("status") or ""
-        if status == NOT_SUPPORTED:
+        if region_of(short(zone)) != region:
+            yield Note("other_region", f"{machine} in {short(zone)}", record=True)
+        elif status == NOT_SUPPORTED:
             yield Note("no_calendar_mode", f"{machine} {short(zone)}")
         else:
             yield _window(region, zone, machine, status)

@@ -8,16 +8,12 @@ from collectors.base import Config, Drift
 from collectors.gcp_api import Compute
 from collectors.gcp_machine import HOSTS
 from collectors.reading import JsonValue, Record
+from collectors.zones import region_of
 
 EMPTY = "NO_RESULTS_ON_PAGE"
 """The one warning that says nothing is wrong: a zone's list may be on another page, or it sells none."""
 LISTS = {"machineTypes": "MachineTypesClient", "acceleratorTypes": "AcceleratorTypesClient"}
 """Resource, which is also the name of a zone's list, and the SDK's client."""
-
-
-def region_of(zone: str) -> str:
-    """`us-central1` of `us-central1-a`: Google's naming rule."""
-    return zone.rpartition("-")[0]
 
 
 def short(path: str) -> str:

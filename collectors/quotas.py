@@ -1,7 +1,8 @@
 """What an account may have of something, as its provider states it: a limit, and how much of it is used. Pure.
 
-A quota is the account's and says nothing of stock: where it has no room for one machine the machine is restricted, else
-its figures are shown beside what else is known.
+A quota is the account's and says nothing of stock: where its limit is below what one machine takes the machine is
+restricted, else its figures are shown beside what else is known. How much is used never restricts anything: it is read
+every few hours, and a machine that is deleted a minute later gives its part back.
 """
 
 from collections.abc import Iterable, Iterator
@@ -24,8 +25,8 @@ class Quota:
     used: int | None
 
     def lets(self, needed: int) -> bool:
-        """Whether so many more may be used. Where use is not stated, only the limit forbids anything."""
-        return self._most_free >= needed
+        """Whether the limit is as high as that, whatever of it is used now."""
+        return self.limit >= needed
 
     @property
     def words(self) -> str:
@@ -33,13 +34,9 @@ class Quota:
         return f"quota {self.name}: {self._amount}"
 
     def refusal(self, needed: int) -> str:
-        """`NO_QUOTA: standardNDSH100v5Family 0 of 0 vCPUs used`, and what one machine takes where some are left."""
-        takes = f", one machine takes {needed}" if self._most_free > 0 else ""
+        """`NO_QUOTA: standardNDSH100v5Family 0 of 0 vCPUs used`, and what a machine takes where the limit is not 0."""
+        takes = f", one machine takes {needed}" if self.limit > 0 else ""
         return f"NO_QUOTA: {self.name} {self._amount}{takes}"
-
-    @property
-    def _most_free(self) -> int:
-        return self.limit if self.used is None else self.limit - self.used
 
     @property
     def _amount(self) -> str:

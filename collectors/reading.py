@@ -8,13 +8,18 @@ from fractions import Fraction
 from typing import TypeVar
 
 from catalog.facts import Note
-from catalog.numbers import decimal_or_none
+from catalog.numbers import MOST_DIGITS, decimal_or_none
 from collectors.base import Drift, Page
 
 T = TypeVar("T")
+Number = TypeVar("Number", Decimal, Fraction)
 JsonValue = None | bool | int | Decimal | str | list["JsonValue"] | dict[str, "JsonValue"]
 MOST_SIZE = 2**31 - 1
-"""More than any machine's vCPUs, MiB or accelerators."""
+"""More than any machine's vCPUs, MiB or whatever is counted of it."""
+MOST_CARDS = 10_000
+"""More accelerators than any machine has: the largest that is sold as one has some hundred. What a GPU costs is a
+machine's price over this, so that a count which cannot be would be the cheapest of all.
+"""
 _MAY_BE_HALF = re.compile(rb"\\u[dD][89a-fA-F]|\xed[\xa0-\xbf]")
 """Where half of a surrogate pair could stand: json reads one alone, and no database or answer can hold it."""
 
@@ -36,14 +41,14 @@ def record_of(page: Page) -> "Record":
     return Record(json_of(page), page.name, page)
 
 
-def positive_or_none(number: Decimal | None) -> Decimal | None:
+def positive_or_none(number: Number | None, most: int = MOST_SIZE) -> Number | None:
     """The number as a size: None where it is none, as 0, negative or absurdly large."""
-    return number if number is not None and 0 < number <= MOST_SIZE else None
+    return number if number is not None and 0 < number <= most else None
 
 
 def whole_or_none(number: Decimal | Fraction | None) -> int | None:
-    """A size rounded down; None where nothing is left of it."""
-    return None if number is None else int(number) or None
+    """A size rounded down; None where nothing is left of it, and where none is so large."""
+    return None if number is None or number > MOST_SIZE else int(number) or None
 
 
 def shown(value: JsonValue) -> str:
@@ -119,29 +124,35 @@ class Record:
         """A number that must be there."""
         return self._stated(name, self.number_or_none(name))
 
-    def positive_or_none(self, name: str) -> Decimal | None:
+    def positive_or_none(self, name: str, most: int = MOST_SIZE) -> Decimal | None:
         """A size: a number above 0. One that is stated and cannot be a size is unknown, and noted."""
         number = self.number_or_none(name)
-        size = positive_or_none(number)
+        size = positive_or_none(number, most)
         if number is not None and size is None:
             self._impossible(name, number)
         return size
 
-    def amount_or_none(self, name: str) -> Decimal | None:
-        """A number from 0 up. A negative one is unknown, and noted."""
+    def amount_or_none(self, name: str, most: int = MOST_SIZE) -> Decimal | None:
+        """A number from 0 up. A negative one is unknown, and noted, as is one beyond all that is counted here."""
         number = self.number_or_none(name)
-        if number is not None and number < 0:
+        if number is not None and not 0 <= number <= most:
             self._impossible(name, number)
             return None
         return number
 
-    def count_or_none(self, name: str) -> int | None:
-        """A whole number from 0 up. A negative one is unknown, and noted."""
-        return self._whole(name, self.amount_or_none(name))
+    def count_or_none(self, name: str, most: int = MOST_SIZE) -> int | None:
+        """A whole number from 0 up, under the same limit."""
+        return self._whole(name, self.amount_or_none(name, most))
 
-    def size_or_none(self, name: str) -> int | None:
+    def size_or_none(self, name: str, most: int = MOST_SIZE) -> int | None:
         """A size that is a whole number."""
-        return self._whole(name, self.positive_or_none(name))
+        return self._whole(name, self.positive_or_none(name, most))
+
+    def unlimited_or_none(self, name: str) -> int | None:
+        """A whole number from 0 up that is no size of anything: a moment, a place in a list, what an account may use,
+        where enormous stands for no limit.
+        """
+        return self.count_or_none(name, most=10**MOST_DIGITS)
 
     def flag_or_none(self, name: str) -> bool | None:
         """A boolean."""

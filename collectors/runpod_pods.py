@@ -12,6 +12,7 @@ from catalog.facts import Fact, Machine, Note, Price, Stock
 from catalog.money import price_nanos
 from catalog.units import MIB_PER_GIB
 from catalog.words import Evidence, Hosting, Level, Purchase
+from collectors.reading import whole_or_none
 
 UNSTATED = ""
 """A stock status that is not stated. None is another thing: null is GraphQL's word for "none to be had"."""
@@ -134,7 +135,7 @@ def _machines(pod: Pod, regions: Iterable[str]) -> Iterator[Fact | Note]:
 
 def _model(pod: Pod) -> tuple[str | None, Fraction | None, int | None]:
     """The accelerator, what part of one each GPU of the pod is, and that part's memory in MiB."""
-    stated_mib = None if pod.memory_gib is None else pod.memory_gib * MIB_PER_GIB
+    stated_mib = None if pod.memory_gib is None else whole_or_none(Decimal(pod.memory_gib * MIB_PER_GIB))
     if _MIG.search(pod.gpu_type):
         return _slice(pod.gpu_type, stated_mib)
     gpu = resolve_offer(pod.gpu_type, provider="runpod", vram_mib=stated_mib)

@@ -21,6 +21,7 @@ from collectors.keyed import Keyed
 from collectors.reading import Record, record_of
 from collectors.tencent_api import CREDENTIALS, NAME, call, cut
 from collectors.tencent_machine import hardware_of, machine_of
+from collectors.zones import region_of
 
 CURRENCIES = {"cn": "CNY", "intl": "USD"}
 """By the account's site, as no answer names its currency: an international account sees ap-guangzhou in USD."""
@@ -201,8 +202,12 @@ def _region(row: Record) -> Iterator[_Item]:
 
 def _type(row: Record, region: str) -> Iterator[_Item]:
     found = hardware_of(row, region, [row.text_or_none("GpuType")], cpu="CPU", gpu="GPU")
+    zone = row.text_or_none("Zone")
     if isinstance(found, Note):
         yield found
+        return
+    if zone is not None and region_of(zone) != region:
+        yield Note("other_region", zone, record=True)
         return
     yield from machine_of(found)
     yield from row.leftovers(_TYPE)
@@ -218,6 +223,9 @@ def _quota(row: Record, page: Page, currency: str) -> Iterator[_Item]:
     if zone is None or charge != page.part:
         kind, value = ("row_without_zone", None) if zone is None else ("other_charge_type", charge)
         yield Note(kind, value or found.instance_type, record=True)
+        return
+    if region_of(zone) != page.place:
+        yield Note("other_region", zone, record=True)
         return
     purchase = PURCHASES[charge]
     name = found.instance_type

@@ -1,7 +1,6 @@
 """Tencent Cloud's API 3.0: one signed call, what its errors mean, and long answers cut in pieces."""
 
 import json
-import logging
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from datetime import datetime, timedelta
@@ -24,7 +23,7 @@ from collectors.base import (
 )
 from collectors.credentials import sendable
 from collectors.http import CONNECT_S, MAX_BODY_BYTES, SHOWN_BYTES, deadline, first_bytes, retry_after, status_error
-from collectors.sdk import extra
+from collectors.sdk import extra, log_with_ours
 
 NAME = "tencent"
 CREDENTIALS = ("TENCENTCLOUD_SECRET_ID", "TENCENTCLOUD_SECRET_KEY")
@@ -125,7 +124,7 @@ def _client(config: Config, service: str, cell: Cell) -> Any:
             """The answer as it comes, its body unread."""
             return self._call(action, params)
 
-    logging.getLogger("tencentcloud_sdk_common").setLevel(logging.INFO)  # its DEBUG shows tokens
+    log_with_ours("tencentcloud_sdk_common")
     scheme, host = _endpoint(config, service)
     version, language = SERVICES[service]
     seconds = config.timeout.total_seconds()

@@ -12,7 +12,7 @@ from importlib.resources import files
 from catalog.accelerators import accelerators, resolve_offer, same_memory
 from catalog.facts import Machine, Note
 from catalog.units import MIB_PER_GIB
-from collectors.reading import Record, positive_or_none, whole_or_none
+from collectors.reading import MOST_CARDS, Record, positive_or_none, whole_or_none
 from collectors.tencent_api import NAME
 
 _CODE = re.compile(r"[A-Z]\d+[a-z]+")
@@ -64,7 +64,7 @@ def hardware_of(row: Record, region: str, words: Iterable[str | None], *, cpu: s
     """The machine of a record, or why the record is left out."""
     name, family = row.text_or_none("InstanceType"), row.text_or_none("InstanceFamily")
     before = len(row.notes)
-    cards, whole = row.amount_or_none("GpuCount"), row.amount_or_none(gpu)
+    cards, whole = (row.amount_or_none(name, MOST_CARDS) for name in ("GpuCount", gpu))
     if name is None:
         return Note("row_without_machine", family or "", record=True)
     stated = [number for number in (cards, whole) if number is not None]

@@ -12,15 +12,17 @@ from functools import partial
 from typing import Any, ClassVar, TypeAlias
 
 from catalog.facts import Fact, Note, Region, Stock, Zone
+from catalog.units import MIB_PER_GIB
 from catalog.words import Evidence, Level, Purchase
 from collectors import ucloud_compshare as compshare
 from collectors.base import Cell, Config, Limit, Page
 from collectors.credentials import stated
 from collectors.keyed import Keyed
-from collectors.reading import JsonValue, Record, record_of
+from collectors.reading import MOST_CARDS, MOST_SIZE, JsonValue, Record, record_of
 from collectors.ucloud_api import ENVELOPE, KEYS, NAME, PROJECT, answered, call
 from collectors.ucloud_machine import COMPSHARE, UNNAMED, Model, Size, machine, model_of, size_of
 from collectors.ucloud_prices import pages, read_prices
+from collectors.zones import region_of
 
 REGIONS_ACTION, PROJECTS_ACTION, TYPES_ACTION = "GetRegion", "GetProjectList", "DescribeAvailableInstanceTypes"
 CALLS_PER_SECOND = 2.0  # of all that the account asks: UCloud publishes no limit, nor what it counts together
@@ -89,7 +91,7 @@ class StockFeed(_Feed):
 
     name: ClassVar[str] = "stock"
     every: ClassVar[timedelta] = timedelta(minutes=5)  # CompShare's figures are five minutes old; UCloud has no limit
-    fresh_for: ClassVar[timedelta] = timedelta(minutes=15)
+    fresh_for: ClassVar[timedelta] = compshare.FRESH_FOR
 
     def cells(self, regions: Iterable[str]) -> Iterable[Cell]:
         """Two for each region: UHost, and CompShare."""
@@ -205,6 +207,9 @@ def _type(row: Record, region: str, whole: Level | None) -> Iterator[_Item]:
     if why := _left_out(row.text_or_none("MachineClass"), zone, name, kind, status, sizes):
         yield Note(why, name or zone or "", record=True)
         return
+    if zone is not None and region_of(zone) != region:
+        yield Note("other_region", zone, record=True)
+        return
     level = LEVELS.get(status or "", Level.UNKNOWN)
     model = model_of(name or UNNAMED, stated_gib)
     sold = partial(
@@ -247,10 +252,11 @@ def _left_out(
 
 def _sizes(row: Record, region: str, model: Model, sold: "partial[Stock]") -> Iterator[_Item]:
     """Machine and Stock for each memory of each number of vCPUs of a number of cards: what is listed, no more."""
-    cards, collections = row.count_or_none("Gpu"), row.list_or_none("Collection")
+    cards, collections = row.count_or_none("Gpu", MOST_CARDS), row.list_or_none("Collection")
     if not cards or not collections:
         why = "no_gpu" if cards == 0 else "incomplete_size"
         yield Note(why, model.raw, record=True)
+        yield from row.notes
         return
     if cards > 1 and model.share < 1:
         yield Note("several_slices", model.raw)
@@ -262,7 +268,7 @@ def _sizes(row: Record, region: str, model: Model, sold: "partial[Stock]") -> It
 def _collection(row: Record, region: str, model: Model, cards: int, sold: "partial[Stock]") -> Iterator[_Item]:
     vcpus = row.size_or_none("Cpu")
     for memory in row.list_or_none("Memory") or (None,):
-        memory_gib = row.inside({"GB": memory}, "Memory").size_or_none("GB")
+        memory_gib = row.inside({"GB": memory}, "Memory").size_or_none("GB", MOST_SIZE // MIB_PER_GIB)
         if vcpus and memory_gib:
             size = Size(model.raw, cards, vcpus, memory_gib)
             yield machine(region, size, model)

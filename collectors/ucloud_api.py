@@ -14,7 +14,7 @@ from collectors.base import AuthFailed, Cell, Config, Drift, NotServed, Page, Pr
 from collectors.credentials import sendable
 from collectors.http import MAX_BODY_BYTES, SHOWN_BYTES, first_bytes, retry_after, status_error, streamed
 from collectors.reading import Record, record_of
-from collectors.sdk import extra
+from collectors.sdk import extra, log_with_ours
 
 NAME = "ucloud"
 KEYS = ("UCLOUD_PUBLIC_KEY", "UCLOUD_PRIVATE_KEY")
@@ -75,6 +75,7 @@ def call(
         from ucloud.core.exc import RetCodeException
         from ucloud.core.utils.middleware import Middleware
 
+    log_with_ours("ucloud")
     where = " ".join(filter(None, (NAME, action, cell.place, cell.part)))
     public, private, project = (sendable(config.environ, name) for name in (*KEYS, PROJECT))
     settings = {

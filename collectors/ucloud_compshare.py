@@ -6,13 +6,14 @@ typed call makes a text: another reason for `invoke()`.
 """
 
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
 
 from catalog.facts import Fact, Note, Price, Stock, Zone
 from catalog.words import Evidence, Level, Purchase
 from collectors.base import Cell, Config, NotServed, Page
-from collectors.reading import MOST_SIZE, JsonValue, Record, record_of, shown, spelt
+from collectors.reading import JsonValue, Record, record_of, shown, spelt
 from collectors.ucloud_api import ENVELOPE, answered, call, is_of_order, refusal
 from collectors.ucloud_machine import COMPSHARE, compshare_machine, model_of
 from collectors.ucloud_prices import CURRENCY, charged
@@ -30,8 +31,10 @@ POOLS = {
 }
 CHARGES = ("Dynamic", "Month")
 """One call each: without a charge type it is the month's price alone."""
-OLD = timedelta(minutes=30)
-"""UCloud counts anew every five minutes; figures much older are noted."""
+FRESH_FOR = timedelta(minutes=15)
+"""How long stock counts as fresh. UCloud counts anew every five minutes: what it counted longer ago than this says
+nothing of now, however lately it was told.
+"""
 
 _ZONE = frozenset(("RegionId", "Describe"))
 _PRICE = frozenset(("Disks", "CompShareImage", "OriginalPrice", "ListPrice", "InstanceDiscountType"))
@@ -78,8 +81,10 @@ def read_inventory(page: Page) -> Iterator[Fact | Note]:
         yield item if isinstance(item, Note) or item.region == page.place else _elsewhere(item)
     answer = answered(root.record(INVENTORY_ACTION))
     without_spot = {spelt(one) for one in answer.list_or_none("SpotUnsupportedGpuTypes") or ()}
-    yield from _age(answer, page.at)
-    yield from _pools(answer.record("GpuInventoryByZone"), page.place, zones, without_spot)
+    why, noted = _age(answer, page.at)
+    yield from noted
+    for said in _pools(answer.record("GpuInventoryByZone"), page.place, zones, without_spot):
+        yield _unknown(said, why) if why and isinstance(said, Stock) else said
     yield from (*answer.leftovers(ENVELOPE), *root.leftovers(frozenset()))
 
 
@@ -99,11 +104,18 @@ def _elsewhere(zone: Zone) -> Note:
     return Note("zone_of_another_region", zone.zone, record=True)
 
 
-def _age(answer: Record, now: datetime) -> Iterator[Note]:
-    counted = answer.count_or_none("UpdateTime")
-    if counted is not None and counted < (now - OLD).timestamp():
-        at = datetime.fromtimestamp(counted, UTC)
-        yield Note("old_inventory", f"{at:%Y-%m-%d %H:%M}")
+def _age(answer: Record, now: datetime) -> tuple[str, list[Note]]:
+    """Why the counts say nothing of now, "" where they do; and a note of it."""
+    counted = answer.unlimited_or_none("UpdateTime")
+    if counted is None:
+        return "UCloud does not say when it counted", [Note("inventory_without_time", "")]
+    age_s = int(now.timestamp()) - counted
+    if abs(age_s) <= FRESH_FOR.total_seconds():
+        return "", []
+    if age_s < 0:
+        return f"UCloud says that it counted at {counted}, which is to come", [Note("inventory_to_come", f"{counted}")]
+    at = f"{datetime.fromtimestamp(counted, UTC):%Y-%m-%d %H:%M}"
+    return f"UCloud counted last at {at} UTC", [Note("old_inventory", at)]
 
 
 def _pools(answer: Record, region: str, zones: dict[str, Zone], without_spot: set[str]) -> Iterator[Fact | Note]:
@@ -132,11 +144,7 @@ def _counts(of_zone: Record, number: str) -> Iterator[tuple[str, int | None]]:
     counts = _object(of_zone, number)
     of_card = Record(counts, f"{of_zone.where}.{number}", None, of_zone.notes)
     for card in counts:
-        left = of_card.count_or_none(card)
-        if left is not None and left > MOST_SIZE:
-            of_zone.notes.append(Note("impossible_size", f"{card} {left:.3e}"))
-            left = None
-        yield card, left
+        yield card, of_card.count_or_none(card)
 
 
 def _machine(region: str, card: str) -> Iterator[Fact | Note]:
@@ -157,6 +165,10 @@ def _stock(zone: Zone, card: str, pool: str, left: int | None) -> Stock:
         detail=pool,
         quantity=left,
     )
+
+
+def _unknown(stock: Stock, why: str) -> Stock:
+    return replace(stock, level=Level.UNKNOWN, quantity=None, detail=f"{stock.detail}: {why}")
 
 
 def _object(holder: Record, name: str) -> dict[str, JsonValue]:

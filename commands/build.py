@@ -51,9 +51,10 @@ def refuse_settings(problems: Iterable[str]) -> NoReturn:
 
 def refuse_database(where: str, why: str) -> NoReturn:
     """End the command since its database cannot be read or written."""
-    of_file = "if the disk is well and not full, the file is damaged: move it away, and `gpufare sync` fills a new one"
-    advice = "is the server running and well, and its disk not full?" if "://" in where else of_file
-    refuse(f"the database {where} cannot be used: {' '.join(why.split())}; {advice}")
+    from commands.advising import database_advice
+
+    said = " ".join(why.split())
+    refuse(f"the database {where} cannot be used: {said}; {database_advice(where, said)}")
 
 
 def database(loaded: "Settings") -> "Engine":
@@ -183,6 +184,15 @@ def server(loaded: "Settings", host: str = "127.0.0.1") -> "FastAPI":
     return app
 
 
+def _partitions(loaded: "Settings") -> "dict[str, str | None]":
+    """The partition that the credentials of each AWS account are of, as its polls decide it."""
+    from catalog.accounts import kind_of
+    from collectors.aws_ec2 import partition_of
+
+    accounts = [name for name in loaded.names() if kind_of(name) == "aws" and loaded.enabled(name)]
+    return {name: partition_of(loaded.config_of(name, os.environ)) for name in accounts}
+
+
 def _api_config(loaded: "Settings", host: str) -> "ApiConfig":
     from importlib.metadata import version
 
@@ -190,11 +200,13 @@ def _api_config(loaded: "Settings", host: str) -> "ApiConfig":
 
     return ApiConfig(
         rates=rates(loaded),
+        fetched_rates=loaded.fx_refresh,
         host=host,
         token=loaded.api_token.get_secret_value() if loaded.api_token else None,
         public_reads=loaded.public_reads,
         providers=frozenset(filter(loaded.enabled, loaded.names())),
         sites={name: site for name in loaded.names() if (site := loaded.provider(name).site)},
+        partitions=_partitions(loaded),
         defaults=loaded.defaults,
         fallback=loaded.fallback,
         launch_hold=loaded.launches.hold,

@@ -5,7 +5,7 @@ from decimal import Decimal
 from typing import Any
 
 from commands.output import say
-from commands.showing import paired_table
+from commands.showing import paired_table, place
 
 Json = Mapping[str, Any]
 _SERIES = ("provider", "place", "machine", "GPU", "purchase")
@@ -24,7 +24,7 @@ def _series(item: Json) -> tuple[str, ...]:
     gpu = f"{item['gpu_count'] or '?'}x {item['gpu'] or 'unknown'}"
     return (
         item["provider"],
-        item["zone"] or item["zone_id"] or item["region"],
+        place(item),
         item["instance_type"],
         gpu,
         item["purchase"],

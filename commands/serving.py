@@ -82,6 +82,13 @@ def _end(process: "subprocess.Popen[bytes]") -> None:
         process.wait()
 
 
+_QUIET = {"GPUFARE_LOG": "warning"}
+"""A demo logs what its clouds get wrong, on purpose, and not a line for each of the ten polls a second."""
+_WHERE_TO_LOOK = (
+    "polls that go well are not logged (GPUFARE_LOG=info tells of each); GET /syncs and GET /providers have them all"
+)
+
+
 @contextlib.contextmanager
 def simulated_clouds() -> Iterator[None]:
     """The simulated clouds of `simcloud/`, running; meanwhile this process's environment points at them.
@@ -98,7 +105,8 @@ def simulated_clouds() -> Iterator[None]:
             try:
                 told = _told(process)
                 typer.echo(f"gpufare: simulated clouds: {', '.join(_addresses(told))}; see docs/simcloud.md", err=True)
-                with _environment(_without_settings(os.environ) | told | _own(Path(folder))):
+                typer.echo(f"gpufare: {_WHERE_TO_LOOK}", err=True)
+                with _environment(_QUIET | _without_settings(os.environ) | told | _own(Path(folder))):
                     yield
             finally:
                 _end(process)

@@ -65,8 +65,15 @@ OFFER_COLUMNS = ("provider", "place", "machine", "GPU", "per hour", "per GPU", "
 
 
 def offers(items: Iterable[Json], title: str | None = None) -> None:
-    """Offers as a table."""
-    paired_table(OFFER_COLUMNS, map(offer_row, items), title)
+    """Offers as a table, with what the job costs where that was asked."""
+    every = list(items)
+    of_job = [each["job_cost"] for each in every]
+    if not any(of_job):
+        paired_table(OFFER_COLUMNS, map(offer_row, every), title)
+        return
+    costs = (_price(each["job_cost"], each["currency"]) for each in every)
+    rows = [(*row[:6], cost, *row[6:]) for row, cost in zip(map(offer_row, every), costs, strict=True)]
+    paired_table((*OFFER_COLUMNS[:6], "the job", *OFFER_COLUMNS[6:]), rows, title)
 
 
 def offer_row(offer: Json) -> tuple[str, ...]:
@@ -74,7 +81,7 @@ def offer_row(offer: Json) -> tuple[str, ...]:
     currency = offer["currency"]
     return (
         offer["provider"],
-        offer["zone"] or offer["region"],
+        place(offer),
         offer["instance_type"],
         f"{offer['gpu_count'] or '?'}x {offer['gpu'] or offer['gpu_name'] or 'unknown'}",
         _price(offer["price_per_hour"], currency),
@@ -84,13 +91,23 @@ def offer_row(offer: Json) -> tuple[str, ...]:
     )
 
 
+def place(offer: Json) -> str:
+    """The finest place, with its region where its name does not hold it: Azure's zones are called 1, 2 and 3."""
+    region, zone = str(offer["region"]), offer["zone"] or offer["zone_id"]
+    return region if zone is None else zone if region in zone else f"{region} {zone}"
+
+
 def _price(amount: str | None, currency: str) -> str:
     return f"{amount} {currency}" if amount else "unknown"
 
 
 def _purchase(offer: Json) -> str:
     window = offer["window"]
-    return f"{offer['purchase']} from {window['from']} to {window['to']}" if window else str(offer["purchase"])
+    price = offer["native_price"]
+    upfront = price and price["upfront"]
+    at_once = f", {upfront['amount']} {price['currency']} at once" if upfront else ""
+    when = f" from {window['from']} to {window['to']}" if window else ""
+    return f"{offer['purchase']}{when}{at_once}"
 
 
 def stock_text(stock: Json) -> str:

@@ -138,7 +138,7 @@ def poll_and_plan(polls: Polls, one: Configured, feeds: Mapping[str, Feed], leas
 
 def _plan_more(polls: Polls, one: Configured, feed: str) -> None:
     if plan.names_more(polls.engine, one, feed):
-        plan.plan_one(polls.engine, one, polls.clock())
+        plan.plan_one(polls.engine, one, polls.clock(), again=True)
 
 
 def _settle(polls: Polls, one: Configured, lease: Lease, done: Future[Result]) -> None:

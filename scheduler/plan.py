@@ -8,6 +8,7 @@ from hashlib import sha256
 from sqlalchemy import Engine
 
 from collectors.base import ByMachine, Cell, Config, Feed, Provider
+from scheduler.poll import JITTER
 from scheduler.scrub import Scrubber
 from store import planning
 from store.planning import PlannedCell, PlannedProvider
@@ -40,11 +41,16 @@ class Configured:
         return {feed.name: feed for feed in self.provider.feeds()}
 
     def fingerprint(self) -> str:
-        """Tells changed settings or credentials, without holding any; and another version of this program, since
-        "unchanged" would confirm what the one before read of an answer.
+        """Two digests with a `.` between. The first tells changed settings or credentials, without holding any; and
+        another version of this program, since "unchanged" would confirm what the one before read of an answer. The
+        second tells changed credentials alone, which may be another account's.
         """
         told = (self.version, *(_in_order(getattr(self.config, each.name)) for each in fields(self.config)))
-        return sha256(repr(told).encode()).hexdigest()
+        return f"{_digest(told)}.{_digest(_in_order(self.config.environ))}"
+
+
+def _digest(value: object) -> str:
+    return sha256(repr(value).encode()).hexdigest()
 
 
 def _in_order(value: object) -> object:
@@ -63,8 +69,10 @@ def plan(engine: Engine, configured: Iterable[Configured], now: datetime) -> int
     return sum(plan_one(engine, one, now) for one in providers)
 
 
-def plan_one(engine: Engine, one: Configured, now: datetime) -> int:
-    """Plan a single provider: again after a feed was read that `names_more` to poll."""
+def plan_one(engine: Engine, one: Configured, now: datetime, *, again: bool = False) -> int:
+    """Plan a single provider. `again`: where this process planned it before, as after a feed was read that `names_more`
+    to poll; other settings that it was planned with meanwhile are then another process's.
+    """
     provider = one.provider
     planned = PlannedProvider(
         name=one.name,
@@ -75,7 +83,7 @@ def plan_one(engine: Engine, one: Configured, now: datetime) -> int:
         fingerprint=one.fingerprint(),
         feeds=list(one.feeds()),
     )
-    return planning.plan(engine, planned, _cells(engine, one), now)
+    return planning.plan(engine, planned, _cells(engine, one), now, again=again)
 
 
 def names_more(engine: Engine, one: Configured, feed: str) -> bool:
@@ -110,10 +118,13 @@ def cells_of(engine: Engine, one: Configured, feed: Feed) -> Iterable[Cell]:
 
 
 def _cells(engine: Engine, one: Configured) -> Iterator[PlannedCell]:
+    """What is to be polled. A feed that is polled less often than it is by itself stays fresh for one interval, as long
+    as that may get, and its own time on top: as many intervals as before would be days in which a feed that fails still
+    confirms its stock.
+    """
     for feed in one.provider.feeds():
         every = one.intervals.get(feed.name, feed.every)
-        # A feed that is polled less often than it is by itself stays fresh for as many intervals as before.
-        fresh_for = max(feed.fresh_for, every * (feed.fresh_for / feed.every))
+        fresh_for = feed.fresh_for if every <= feed.every else every * (1 + JITTER) + feed.fresh_for
         apart = isinstance(feed, ByMachine)
         for cell in cells_of(engine, one, feed):
             limit = feed.limit(cell)

@@ -25,7 +25,9 @@ from scheduler.plan import Configured
 from scheduler.poll import RENEW_EVERY, Polls, renew
 from store import launches, partitions, retention, schedule
 from store.clock import read_again
+from store.planning import planned_as
 from store.record import Lease
+from store.sqlite_file import generation
 from store.times import utc_now
 
 TICK = timedelta(seconds=1)
@@ -65,6 +67,8 @@ class Worker:
         self._reach = Reach()
         self._crews = {one.name: crews(polls, one, at_once, self._reach) for one in self._configured}
         self._planned_at: datetime | None = None
+        self._file = generation(polls.engine)
+        self._others: dict[str, str] = {}
         self._keep = keep
         self._alive_file = alive_file
         self._exchange = exchange
@@ -134,10 +138,14 @@ class Worker:
         """Plan where that is due, then start polls for what is due and has an idle thread."""
         read_again(self._polls.clock)
         now = self._polls.clock()
+        due = schedule.providers_due(self._engine, now)
+        if self._file != (file := generation(self._engine)):
+            self._file, self._planned_at = file, None  # another file has another plan, if any
         planning = self._planned_at is None or abs(now - self._planned_at) >= PLAN_EVERY
         if planning:
             self._plan(now)
-        for name in schedule.providers_due(self._engine, now):
+            due = schedule.providers_due(self._engine, now)
+        for name in due:
             for crew in self._crews.get(name, ()):
                 crew.fill()
         if planning:
@@ -151,8 +159,21 @@ class Worker:
             plan.plan(self._engine, self._configured, now)
         else:  # another process may poll other providers: to switch them off each time would undo its plan
             for one in self._configured:
-                plan.plan_one(self._engine, one, now)
+                self._warn_of_others(one)
+                plan.plan_one(self._engine, one, now, again=True)
         self._planned_at = now
+
+    def _warn_of_others(self, one: Configured) -> None:
+        """Tell that another process plans a provider otherwise: once for each way in which it does."""
+        found = planned_as(self._engine, one.name)
+        if found is None or found in (one.fingerprint(), self._others.get(one.name)):
+            return
+        self._others[one.name] = found
+        log.warning(
+            "another process polls this provider with other settings, credentials or another version: they undo each "
+            "other's plan; give all of them the same",
+            provider=one.name,
+        )
 
     def _keep_house(self, now: datetime) -> None:
         """Make room for what comes, and forget what is older than the settings keep. What fails here is tried again

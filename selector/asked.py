@@ -30,12 +30,15 @@ class Asked:
     items: Mapping[str, tuple[str, ...]]
     said: frozenset[str] = frozenset()
     """Those that the question itself says; the others are the operator's defaults."""
+    defaulted: frozenset[str] = frozenset()
+    """Those that the operator has a default of."""
 
     @classmethod
     def of(cls, params: Mapping[str, Sequence[str]], defaults: Mapping[str, str], endpoint: Endpoint) -> "Asked":
         """Read the texts. Raises `BadQuestion` for a name that is not known and for an empty value."""
         said = {name: _items(name, texts) for name, texts in params.items()}
-        return cls(_with_defaults(said, defaults, endpoint), frozenset(said))
+        defaulted = frozenset(name.casefold() for name, text in defaults.items() if text.strip())
+        return cls(_with_defaults(said, defaults, endpoint), frozenset(said), defaulted)
 
     def included(self, name: str) -> tuple[str, ...]:
         """What is named, as it was written."""
@@ -45,6 +48,10 @@ class Asked:
         """What is named after a `!`, as it was written."""
         bare = (item[1:].strip() for item in self.items.get(name, ()) if item.startswith("!"))
         return tuple(map(_not_empty(name), bare))
+
+    def excluding(self) -> frozenset[str]:
+        """The parameters that exclude something."""
+        return frozenset(name for name, items in self.items.items() if any(item.startswith("!") for item in items))
 
     def one(self, name: str, read: Callable[[str, str], _T]) -> _T | None:
         """The one value, None where nothing is said; several different ones contradict each other."""
@@ -71,7 +78,7 @@ class Asked:
         names = frozenset(known)
         if name not in self.items:
             return None
-        included, out = self.sets(name, lambda text: frozenset({_known(name, text, names)}))
+        included, out = self.sets(name, lambda text: frozenset({known_name(name, text, names)}))
         return (names if included is None else included) - out or contradiction(name, self)
 
 
@@ -120,7 +127,8 @@ def contradiction(name: str, asked: Asked, other: str | None = None) -> frozense
     raise BadQuestion(name, f"{name}={said}{against} contradict: nothing is left.")
 
 
-def _known(name: str, text: str, names: frozenset[str]) -> str:
+def known_name(name: str, text: str, names: frozenset[str]) -> str:
+    """The name, case folded, if it is one of these. Raises `BadQuestion` otherwise, with those that are like it."""
     if text.casefold() not in names:
         raise BadQuestion(name, f"{name}={text} is not known here, or not in use.", alike(text, names))
     return text.casefold()

@@ -1,25 +1,30 @@
 """What an answer depends on beside the question and the offers: the time, the rates, whose accounts are here."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 
 from catalog.fx import Rates
 from catalog.offers import Offer
+from catalog.partitions import Account
 from catalog.spec import RegionKey
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Context:
-    """`now` is an aware UTC time; `accounts` are the providers with credentials here.
+    """`now` is an aware UTC time; `accounts` are those with credentials here.
 
     `unread` is where a source has not given its first whole answer, so that nothing is known to be missing there:
-    (provider, place), the place "" being all of the provider.
+    (provider, place), the place "" being all of the provider. `read` is where one has, be it that nothing is there;
+    `off` are the providers whose places are not asked, beside what to set so that they are.
     """
 
     now: datetime
     rates: Rates
-    accounts: frozenset[str] = field(default_factory=frozenset)
+    accounts: frozenset[Account] = field(default_factory=frozenset)
     unread: frozenset[RegionKey] = field(default_factory=frozenset)
+    read: frozenset[RegionKey] = field(default_factory=frozenset)
+    off: Mapping[str, str] = field(default_factory=dict)
 
     def nanos(self, offer: Offer, currency: str) -> int | None:
         """The price of the whole machine for one hour in a currency; None without a price or a rate."""

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 from catalog.accelerators import accelerators
-from catalog.places import mainland_of
+from catalog.places import known_region, mainland_of
 from catalog.spec import RegionKey, Spec
 from selector.asked import Asked, contradiction
 from selector.where import World
@@ -23,6 +23,10 @@ def refuse_contradictions(spec: Spec, asked: Asked, world: World) -> None:
         contradiction(place, asked, "provider")
     if not _may_be_in_country(spec, every, world):
         contradiction(place, asked, "country")
+    if not _may_be_in_or_out_of_the_mainland(spec, every, world):
+        contradiction(place, asked, "mainland_china")
+    if spec.zones is not None and all(key in spec.not_regions for key in every):
+        contradiction("zone", asked, "region")
 
 
 def _may_be_made_by(spec: Spec) -> bool:
@@ -41,3 +45,8 @@ def _may_be_in_country(spec: Spec, regions: Iterable[RegionKey], world: World) -
     """Whether a region may be in a country that is asked for; one whose country is not known may be in any."""
     countries = {world.country_of(region) for region in regions}
     return any(country is None or spec.allows_country(country) for country in countries)
+
+
+def _may_be_in_or_out_of_the_mainland(spec: Spec, regions: Iterable[RegionKey], world: World) -> bool:
+    flags = {mainland_of(world.country_of(region), known_region(*region)) for region in regions}
+    return spec.mainland_china is None or spec.mainland_china in flags or None in flags

@@ -10,6 +10,7 @@ from typing import Generic, TypeVar
 from catalog.compliance import tags_of
 from catalog.facts import Machine
 from catalog.offers import Place
+from catalog.partitions import Account, holds, partition
 from catalog.spec import Accounts, Spec, number_text
 from catalog.units import MIB_PER_GIB
 from catalog.words import Hosting
@@ -47,25 +48,28 @@ def machine_demands(spec: Spec) -> tuple[MachineDemand, ...]:
     return (*_identity(spec), *_minima(spec), *_features(spec))
 
 
-def place_demands(spec: Spec, accounts: frozenset[str]) -> tuple[PlaceDemand, ...]:
+def place_demands(spec: Spec, accounts: frozenset[Account]) -> tuple[PlaceDemand, ...]:
     """Those that hold in every tier; which tier a place belongs to is `tier_of`'s to say."""
     demands: list[PlaceDemand] = []
     if (providers := spec.providers) is not None:
         demands.append(_among(Code.PROVIDER, lambda place: place.provider, providers))
     if spec.accounts is Accounts.MINE:
-        demands.append(
-            Demand(
-                lambda place: None if place.provider in accounts else Code.NO_ACCOUNT,
-                lambda place: f"no account with {place.provider}",
-            )
-        )
+        demands.append(_mine(accounts))
     if spec.countries is not None or spec.not_countries:
         demands.append(_country(spec))
-    if (tags := spec.compliance) is not None:
-        demands.append(_certified(tags))
+    if spec.compliance is not None or spec.not_compliance:
+        demands.append(_certified(spec))
     if spec.mainland_china is not None:
         demands.append(_flag("mainland_china", lambda place: place.mainland_china, spec.mainland_china))
     return tuple(demands)
+
+
+def _mine(accounts: frozenset[Account]) -> PlaceDemand:
+    def text(place: Place) -> str:
+        other = holds(accounts, place.provider, "")
+        return f"no account with {place.provider}" + (f" in {partition(place.provider, place.region)}" if other else "")
+
+    return Demand(lambda place: None if holds(accounts, place.provider, place.region) else Code.NO_ACCOUNT, text)
 
 
 def tier_of(place: Place, spec: Spec) -> int | Code:
@@ -201,12 +205,21 @@ def _vendor(machine: Machine) -> str:
     return "unknown" if row is None else row.vendor
 
 
-def _certified(tags: frozenset[str]) -> PlaceDemand:
-    """Any of the tags, of the provider's own data centres there; what nobody states is not had."""
-    return Demand(
-        lambda place: None if tags & tags_of(place.provider, place.region, Hosting.DATACENTER) else Code.COMPLIANCE,
-        lambda place: f"{' or '.join(sorted(tags))} is not stated of {place.region}",
-    )
+def _certified(spec: Spec) -> PlaceDemand:
+    """Any of the tags, of the provider's own data centres there, and none that is excluded; unstated is not had."""
+    wanted, unwanted = spec.compliance, spec.not_compliance
+
+    def unmet(place: Place) -> Code | None:
+        tags = tags_of(place.provider, place.region, Hosting.DATACENTER)
+        return None if (wanted is None or tags & wanted) and not tags & unwanted else Code.COMPLIANCE
+
+    def text(place: Place) -> str:
+        had = tags_of(place.provider, place.region, Hosting.DATACENTER) & unwanted
+        if had:
+            return f"{' and '.join(sorted(had))} of {place.region} is excluded by the question"
+        return f"{' or '.join(sorted(wanted or ()))} is not stated of {place.region}"
+
+    return Demand(unmet, text)
 
 
 def _country(spec: Spec) -> PlaceDemand:

@@ -1,14 +1,14 @@
 """Why everything else is not the answer: reasons counted, and the offers that miss by least."""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
 import numpy as np
 
 from catalog.offers import Offer, Place
-from catalog.spec import ONE_GPU, Sort, Spec
+from catalog.spec import ONE_GPU, Sort, Spec, StockWish
 from catalog.words import Purchase
 from selector.columns import (
     NAME,
@@ -19,6 +19,7 @@ from selector.columns import (
     Ints,
     Mask,
     Numbers,
+    Picked,
     Rows,
     Table,
     among,
@@ -26,15 +27,17 @@ from selector.columns import (
     tally,
 )
 from selector.context import Context
-from selector.fixes import FIXABLE, change_for
+from selector.fixes import change_for
 from selector.kinds import Kinds
 from selector.numbering import Numbered
 from selector.ranking import Fix, Miss
 from selector.reasons import Code
 from selector.sorting import Sorting
-from selector.why_not import Reasons
+from selector.why_not import Reasons, Standing, standing
 
 _NEAREST = 5
+_MOST_TRIED = 100
+"""Offers, the cheapest first, for which a change is looked for: nearly always the first one has it."""
 _Codes = tuple[Code, ...]
 _Zone = tuple[str, str, str]
 
@@ -47,20 +50,26 @@ class Explanation:
     nearest_misses: tuple[Miss, ...]
     """Those with the fewest reasons, the cheapest of them first."""
     fix: Fix | None
-    """The one change of the question that gives the cheapest answer per GPU, where there is none."""
+    """The one change of the question that gives an answer, where there is none."""
     machine_exists: bool
     """Whether some machine meets every demand on machines, wherever it is."""
 
 
 def explain(
-    candidates: Candidates, spec: Spec, context: Context, reasons: Reasons, kinds: Kinds, *, answered: bool
+    candidates: Candidates,
+    spec: Spec,
+    context: Context,
+    reasons: Reasons,
+    kinds: Kinds,
+    *,
+    fixable: AbstractSet[Code],
 ) -> Explanation:
-    """Say of all candidates why each is not the answer. `answered`: whether there is one, so that nothing is to fix."""
+    """Say of all candidates why each is not the answer. `fixable`: the reasons that the question may be rid of."""
     explaining = _Explaining(candidates, spec, context, reasons, kinds)
     return Explanation(
         rejected=explaining.rejected(),
         nearest_misses=explaining.nearest(explaining.by_distance(), _NEAREST),
-        fix=None if answered else explaining.fix(),
+        fix=explaining.fix(fixable),
         machine_exists=explaining.machine_exists,
     )
 
@@ -106,14 +115,43 @@ class _Explaining:
             cells.setdefault(len(codes), []).append(cell)
         return [cells[distance] for distance in sorted(cells) if distance]
 
-    def fix(self) -> Fix | None:
-        """The change that makes the cheapest offer, per GPU, an answer. Who says no count is told of that first."""
-        by_count = self._but_for({Code.GPU_COUNT}) if self._spec.counts == (ONE_GPU,) else []
-        cells = by_count or self._but_for(FIXABLE)
-        if not cells:
-            return None
-        (miss,) = self._cheapest(cells, 1, Sort.PRICE_PER_GPU)  # since a change may be of their number
-        return Fix(change_for(miss.reasons[0].code, miss.offer, self._spec, self._context), miss)
+    def fix(self, fixable: AbstractSet[Code]) -> Fix | None:
+        """The change that makes the cheapest offer an answer. Who says no count is told of that first."""
+        unsaid = self._spec.counts == (ONE_GPU,) and "count" not in self._spec.said
+        groups = [{Code.GPU_COUNT} & fixable, fixable] if unsaid else [fixable]
+        for codes in groups:
+            for miss in self._by_worth(self._but_for(codes)):
+                change = change_for(miss.reasons[0].code, miss.offer, self._spec, self._context)
+                if change is not None:
+                    return Fix(change, miss)
+        return None
+
+    def _by_worth(self, cells: list[int]) -> Iterator[Miss]:
+        """The offers of these cells as an answer would have them: confirmed first with `prefer`, then the cheapest.
+
+        Per GPU, since a change may be of their number, but where the cost of a job is compared.
+        """
+        sort = Sort.JOB_COST if self._spec.sort is Sort.JOB_COST else Sort.PRICE_PER_GPU
+        picked = [among(of_table, cells) for of_table in self._cells] if cells else []
+        if not picked:
+            return
+        firsts = [self._confirmed(table) for table in self._candidates.tables]
+        wanted = (True, False) if self._spec.stock is StockWish.PREFER else (None,)
+        for want in wanted:
+            chosen = picked
+            if want is not None:
+                chosen = [rows[first[rows] == want] for rows, first in zip(picked, firsts, strict=True)]
+            yield from self._in_order(chosen, _MOST_TRIED, sort, then_price=True)
+
+    def _confirmed(self, table: Table) -> Mask:
+        """Of each row whether it is confirmed, asked once of each kind."""
+        kinds = self._numbering.of(table)
+        occur = occurring(kinds)
+        confirmed = np.zeros(occur[-1] + 1, np.bool_)
+        for kind, _, row in tally(kinds):
+            confirmed[kind] = standing(table.offer(row), self._spec, self._context) is Standing.CONFIRMED
+        found: Mask = confirmed[kinds]
+        return found
 
     def _but_for(self, codes: AbstractSet[Code]) -> list[int]:
         """The cells that nothing but one of these reasons speaks against."""
@@ -127,9 +165,18 @@ class _Explaining:
                 found += self._cheapest(cells, most - len(found))
         return tuple(found)
 
-    def _cheapest(self, cells: list[int], most: int, sort: Sort = Sort.PRICE) -> Iterator[Miss]:
-        rows = Rows(self._candidates.tables, [among(of_table, cells) for of_table in self._cells])
-        sorting = Sorting(rows, self._candidates, self._context, self._spec.currency, sort, lambda _row: 0)
+    def _cheapest(self, cells: list[int], most: int) -> Iterator[Miss]:
+        sort = Sort.JOB_COST if self._spec.sort is Sort.JOB_COST else Sort.PRICE
+        return self._in_order([among(of_table, cells) for of_table in self._cells], most, sort)
+
+    def _in_order(self, picked: Sequence[Picked], most: int, sort: Sort, *, then_price: bool = False) -> Iterator[Miss]:
+        """The first of these rows of each table; `then_price`: of equal ones the cheapest machine."""
+        spec, rows = self._spec, Rows(self._candidates.tables, picked)
+
+        def tie(row: int) -> int:
+            return (self._context.nanos(rows.offer(row), spec.currency) or 0) if then_price else 0
+
+        sorting = Sorting(rows, self._candidates, self._context, spec.currency, sort, tie, spec.job)
         return (self._miss(rows.offer(row)) for row in sorting.page([np.arange(len(rows))], 0, most))
 
     def _cells_of(self, table: Table) -> Numbers:

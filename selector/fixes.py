@@ -8,6 +8,7 @@ from math import ceil, floor
 from catalog.money import NANOS, nanos_text
 from catalog.offers import Offer
 from catalog.spec import Spec, number_text
+from catalog.words import Purchase
 from selector.context import Context
 from selector.demands import MINIMA
 from selector.ranking import Change
@@ -26,17 +27,48 @@ class _Asked:
     context: Context
 
 
-def change_for(code: Code, offer: Offer, spec: Spec, context: Context) -> Change:
-    """What to ask instead so that this reason no longer speaks against the offer. KeyError for one not `FIXABLE`."""
-    return _CHANGES[code](_Asked(offer, spec, context))
+def change_for(code: Code, offer: Offer, spec: Spec, context: Context) -> Change | None:
+    """What to ask instead so that this reason no longer speaks against the offer.
+
+    None where that would not be one change of the question: what it excludes by name is meant, and only what it says
+    itself can be left out of it. KeyError for a code that is not `FIXABLE`.
+    """
+    change = _CHANGES[code](_Asked(offer, spec, context))
+    if change is None or change.parameter in spec.excluding:
+        return None
+    return change if change.value is not None or _can_be_left_out(change.parameter, spec) else None
+
+
+def _can_be_left_out(parameter: str, spec: Spec) -> bool:
+    returning = {"spot", "purchase"} if parameter == "spot" else {parameter}
+    return parameter in spec.said and not returning & spec.defaulted
 
 
 def _out(parameter: str) -> Callable[[_Asked], Change]:
     return lambda _asked: Change(parameter, None)
 
 
-def _count(asked: _Asked) -> Change:
-    return Change("count", number_text(asked.offer.machine.gpu_count or Fraction(0)))
+def _count(asked: _Asked) -> Change | None:
+    """Never a slice for a whole, nor a whole for a slice."""
+    count = asked.offer.machine.gpu_count or Fraction(0)
+    whole = any(each.low.denominator == 1 for each in asked.spec.counts)
+    return Change("count", number_text(count)) if (count.denominator == 1) is whole else None
+
+
+def _hosting(asked: _Asked) -> Change | None:
+    """Certifications are of data centres: with `compliance` there is no other host to ask for."""
+    certified = asked.spec.compliance is not None or asked.spec.not_compliance
+    return None if certified else Change("hosting", str(asked.offer.machine.hosting))
+
+
+def _purchase(asked: _Asked) -> Change | None:
+    """Where the question says `spot`, that is what has to change, and it can name no other purchase than its own."""
+    said, purchase = asked.spec.said, asked.offer.purchase
+    if "spot" not in said:
+        return Change("purchase", str(purchase))
+    if "purchase" in said or purchase not in (Purchase.SPOT, Purchase.ON_DEMAND):
+        return None
+    return Change("spot", "true" if purchase is Purchase.SPOT else None)
 
 
 def _least(name: str) -> Callable[[_Asked], Change]:
@@ -73,7 +105,7 @@ def _shown_up(nanos: Fraction) -> str:
     return nanos_text(ceil(nanos / unit) * unit)
 
 
-_CHANGES: Mapping[Code, Callable[[_Asked], Change]] = {
+_CHANGES: Mapping[Code, Callable[[_Asked], Change | None]] = {
     Code.INSTANCE_TYPE: _out("instance_type"),
     Code.GPU_COUNT: _count,
     Code.VENDOR: _out("vendor"),
@@ -82,7 +114,7 @@ _CHANGES: Mapping[Code, Callable[[_Asked], Change]] = {
     **{code: _out(code.removesuffix("_unknown")) for code in (Code.NVLINK, Code.NVLINK_UNKNOWN)},
     **{code: _out(code.removesuffix("_unknown")) for code in (Code.RDMA, Code.RDMA_UNKNOWN)},
     **{code: _out(code.removesuffix("_unknown")) for code in (Code.BARE_METAL, Code.BARE_METAL_UNKNOWN)},
-    Code.HOSTING: lambda asked: Change("hosting", str(asked.offer.machine.hosting)),
+    Code.HOSTING: _hosting,
     Code.PROVIDER: lambda asked: Change("provider", asked.offer.place.provider),
     Code.NO_ACCOUNT: lambda _asked: Change("accounts", "all"),
     Code.COUNTRY: lambda asked: Change("country", asked.offer.place.country),
@@ -91,8 +123,8 @@ _CHANGES: Mapping[Code, Callable[[_Asked], Change]] = {
     Code.MAINLAND_CHINA_UNKNOWN: _out("mainland_china"),
     Code.COMPLIANCE: _out("compliance"),
     Code.NOT_HERE: _place,
-    Code.PURCHASE: lambda asked: Change("purchase", str(asked.offer.purchase)),
-    Code.NO_SPOT_MARKET: lambda asked: Change("purchase", str(asked.offer.purchase)),
+    Code.PURCHASE: _purchase,
+    Code.NO_SPOT_MARKET: _purchase,
     Code.TOO_DEAR: _price,
     Code.STALE: lambda _asked: Change("stock", "prefer"),
     Code.NOT_CONFIRMED: lambda _asked: Change("stock", "prefer"),

@@ -10,7 +10,8 @@ from catalog.billing import billing_of
 from catalog.egress import egress_cost
 from catalog.facts import Window
 from catalog.fx import Rates
-from catalog.offers import Offer, Place
+from catalog.money import HOURS_PER_MONTH
+from catalog.offers import Offer, Place, PriceNow
 from catalog.spec import Job
 from catalog.words import Purchase
 from selector.columns import PLACE, TRAITS, Candidates, Picked, Rows
@@ -39,7 +40,7 @@ class JobCosts:
         hours = None if price is None else self._billed(offer.place.provider, offer.purchase, price.window)
         if price is None or hours is None:
             return None
-        machine = self._rates.convert_nanos(round(price.nanos * hours), price.currency, self._currency)
+        machine = self._rates.convert_nanos(_total_nanos(price, hours), price.currency, self._currency)
         egress = self.egress_nanos(offer.place)
         return None if machine is None or egress is None else machine + egress
 
@@ -67,6 +68,19 @@ class JobCosts:
             return self.hours(provider, purchase)
         whole = Fraction(window.hours)
         return whole if self._job.hours <= whole else None
+
+
+def _total_nanos(price: PriceNow, hours: Fraction) -> int:
+    """What so many hours cost. Of a term or window that is paid at once, exactly that amount for each of it.
+
+    The price of an hour is that amount divided, and rounded. What is paid at once may be a part of it alone, and is not
+    taken for the whole then.
+    """
+    total, upfront = round(price.nanos * hours), price.upfront_nanos
+    length = Fraction(price.window.hours) if price.window else Fraction(HOURS_PER_MONTH * (price.term_months or 0))
+    if not upfront or not length or abs(price.nanos * length - upfront) > length:
+        return total
+    return round(upfront * hours / length)
 
 
 class JobColumns:

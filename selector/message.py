@@ -5,13 +5,14 @@ from datetime import timedelta
 
 from catalog.money import money_text
 from catalog.offers import Offer
-from catalog.spec import ONE_GPU, Nearness, Spec, number_text
+from catalog.spec import Nearness, Spec, number_text
 from catalog.words import Level
 from selector.ages import age_text, ago_text
 from selector.context import Context
+from selector.job import JobCosts
 from selector.measures import accelerator_of
 from selector.nearness import estimated_rtt_ms
-from selector.ranking import Fix, Match, Miss, Ranking, Tier, Verdict
+from selector.ranking import Fix, Match, Miss, OffPlace, Ranking, Tier, Verdict
 
 _DECIMALS = 4
 _MOST_NAMED = 3
@@ -31,6 +32,7 @@ _NOTHING: Mapping[Verdict, str] = {
     Verdict.NO_SOURCE: "{has} no source here that states a comparable price and stock",
 }
 _UNREAD = "{was} not read yet"
+_OFF = "{was} not read, being off"
 _ONE = {"is": "is", "was": "was", "has": "has", "does": "does"}
 _SEVERAL = {"is": "are", "was": "were", "has": "have", "does": "do"}
 _LEVELS: Mapping[Level, str] = {
@@ -46,7 +48,7 @@ def message(ranking: Ranking, spec: Spec, context: Context) -> str:
     best = ranking.best
     if best is None:
         return f"{_nothing(ranking, spec)}{_nearest(ranking, spec, context)}."
-    return f"{_what(best.offer)}: {_price(best, spec)}, {_stock(best, spec, context)}{_tiers(ranking, best)}."
+    return f"{_what(best.offer)}: {_price(best, spec, context)}, {_stock(best, spec, context)}{_tiers(ranking, best)}."
 
 
 def place_text(offer: Offer) -> str:
@@ -69,14 +71,27 @@ def _place_and_region(offer: Offer) -> str:
     return place_text(offer) if zone is None or place.region in zone else f"{place.provider} {place.region} {zone}"
 
 
-def _price(match: Match, spec: Spec) -> str:
+def _price(match: Match, spec: Spec, context: Context) -> str:
     price = match.offer.price
     if price is None or match.nanos is None:
         return "price unknown"
     native = "" if price.currency == spec.currency else f" ({money_text(price.nanos, _DECIMALS)} {price.currency})"
     amount = f"{money_text(match.nanos, _DECIMALS)} {spec.currency}{native}"
     window = f", {price.window}" if price.window else ""
-    return f"{amount} per hour, {match.offer.purchase.replace('_', '-')}{window}"
+    return f"{amount} per hour, {match.offer.purchase.replace('_', '-')}{window}{_job(match.offer, spec, context)}"
+
+
+def _job(offer: Offer, spec: Spec, context: Context) -> str:
+    """What the job costs, where one is asked about."""
+    if spec.job is None:
+        return ""
+    hours, window = spec.job.hours, offer.price.window if offer.price else None
+    if window is not None and window.hours < hours:
+        return f", too short for a job of {number_text(hours)} h"
+    nanos = JobCosts(spec.job, spec.currency, context.rates).nanos(offer)
+    return (
+        ", cost of the job not known" if nanos is None else f", {money_text(nanos, _DECIMALS)} {spec.currency} the job"
+    )
 
 
 def _stock(match: Match, spec: Spec, context: Context) -> str:
@@ -126,7 +141,9 @@ def _said_by(tier: Tier) -> Iterator[tuple[str, Sequence[str]]]:
         yield _PASSED_OVER[tier.passed_over], tier.about
     if tier.unread:
         yield _UNREAD, tier.unread
-    if tier.tier and not tier.about and not tier.unread:
+    if tier.off:
+        yield _OFF, [one.place or one.provider for one in tier.off]
+    if tier.tier and not tier.about and not tier.unread and not tier.off:
         yield "{does} not offer it", tier.regions
 
 
@@ -135,10 +152,25 @@ def _nothing(ranking: Ranking, spec: Spec) -> str:
     unread = _places(tier.unread for tier in ranking.tiers)
     about = _places(tier.about for tier in ranking.tiers if tier.passed_over is ranking.verdict)
     subject, verbs = _subject(spec)
-    if unread and ranking.verdict is Verdict.NO_SOURCE and not about:
-        return f"{subject}: {_said_of(unread, _UNREAD)}, so nothing is known of it there"
+    off = _off({place for tier in ranking.tiers for place in tier.off})
+    if (unread or off) and ranking.verdict is Verdict.NO_SOURCE and not about:
+        not_yet = f"{_said_of(unread, _UNREAD)}, so nothing is known of it there" if unread else ""
+        return f"{subject}: {'; '.join(filter(None, (not_yet, off)))}"
     told = f"{subject} {_NOTHING[ranking.verdict].format(**verbs, places=_some(about))}"
-    return f"{told}; {_said_of(unread, _UNREAD)}" if unread else told
+    return "; ".join(filter(None, (told, _said_of(unread, _UNREAD) if unread else "", off)))
+
+
+def _off(places: Iterable[OffPlace]) -> str:
+    """Of which places nothing is known, since their provider is off, and what to set."""
+    told: dict[tuple[str, str], list[str]] = {}
+    for place in sorted(places):
+        told.setdefault((place.provider, place.reason), []).append(place.place)
+    return "; ".join(
+        f"nothing is known of {_some(names)}: {provider} is off there ({reason})"
+        if all(names)
+        else f"nothing is known of {provider}: it is off ({reason})"
+        for (provider, reason), names in told.items()
+    )
 
 
 def _places(of_tiers: Iterable[Sequence[str]]) -> list[str]:
@@ -163,19 +195,24 @@ def _subject(spec: Spec) -> tuple[str, Mapping[str, str]]:
 def _nearest(ranking: Ranking, spec: Spec, context: Context) -> str:
     """The offer that misses by least, and the change that gives an answer."""
     fix, nearest = ranking.fix, next(iter(ranking.nearest_misses), None)
-    if fix is not None and spec.counts == (ONE_GPU,) and fix.change.parameter == "count":
+    if fix is not None and "count" not in spec.said and fix.change.parameter == "count":
         return f"; count is 1 unless said: {_then(fix, spec, context)}"
     told = "" if nearest is None else f"; nearest: {_miss(nearest, spec)}"
     if fix is None:
         return told
-    same = nearest is not None and fix.miss.offer == nearest.offer
-    return f"{told}, an answer {fix.change}" if same else f"{told}; {_then(fix, spec, context)}"
+    if nearest is not None and fix.miss.offer == nearest.offer:
+        return f"{told}, an answer {fix.change}{_doubt(fix, spec, context)}"
+    return f"{told}; {_then(fix, spec, context)}"
 
 
 def _then(fix: Fix, spec: Spec, context: Context) -> str:
     """What the change gives."""
-    doubt = "" if fix.miss.offer.confirmed(context.now, spec.max_age) else ", unconfirmed"
-    return f"{fix.change} there is {_what(fix.miss.offer)}{_miss_price(fix.miss, spec)}{doubt}"
+    what = f"{_what(fix.miss.offer)}{_miss_price(fix.miss, spec)}"
+    return f"{fix.change} there is {what}{_doubt(fix, spec, context)}"
+
+
+def _doubt(fix: Fix, spec: Spec, context: Context) -> str:
+    return "" if fix.miss.offer.confirmed(context.now, spec.max_age) else ", unconfirmed"
 
 
 def _miss(miss: Miss, spec: Spec) -> str:

@@ -23,6 +23,13 @@ def sort_value(machine: Machine, nanos: int | None, sort: Sort) -> Value:
     return nanos / over if over else None
 
 
+def comparable(value: Value, nanos: int | None) -> tuple[int, int | Fraction]:
+    """What sorts offers by a value: one that is not known comes after all that are, by its price; the unpriced last."""
+    if value is not None:
+        return 0, value
+    return (2, 0) if nanos is None else (1, nanos)
+
+
 def divisor(machine: Machine, sort: Sort) -> Fraction | None:
     """What the price is divided by to be compared: GPUs, GiB or TFLOPS of all of them; None where that is unknown."""
     if sort is Sort.PRICE:

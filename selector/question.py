@@ -7,11 +7,10 @@ from fractions import Fraction
 
 from catalog.accelerators import UnknownAccelerator, accelerators, resolve_question
 from catalog.compliance import all_tags
-from catalog.fx import ecb_rates
 from catalog.spec import ONE_GPU, Accounts, CountRange, Job, Nearness, RegionKey, Sort, Spec, StockWish
 from catalog.words import Hosting, Purchase
 from selector import values
-from selector.asked import Asked, Endpoint, contradiction
+from selector.asked import Asked, Endpoint, contradiction, known_name
 from selector.contradictions import refuse_contradictions
 from selector.nearness import others_nearest_first
 from selector.values import BadQuestion, alike
@@ -38,7 +37,20 @@ def understand(
     asked = Asked.of(params, defaults, endpoint)
     placed = _with_places(_machine(asked, world, endpoint), asked, world, endpoint)
     refuse_contradictions(placed, asked, world)
+    _refuse_another_currency(asked, defaults)
     return _with_terms(placed, asked, world, endpoint)
+
+
+def _refuse_another_currency(asked: Asked, defaults: Mapping[str, str]) -> None:
+    """A price limit that is a default is in the default currency: in another one it would be another limit."""
+    limits = [name for name in ("max_price", "max_price_per_gpu") if name in asked.items and name not in asked.said]
+    usual = next((text for name, text in defaults.items() if name.casefold() == "currency" and text.strip()), "USD")
+    currency = "".join(asked.items.get("currency", ())) or usual
+    if limits and currency.strip().casefold() != usual.strip().casefold():
+        said = ", ".join(f"{name}={','.join(asked.items[name])}" for name in limits)
+        raise BadQuestion(
+            "currency", f"currency={currency}: {said} is a default in {usual.strip()}: say the limit too."
+        )
 
 
 def _machine(asked: Asked, world: World, endpoint: Endpoint) -> Spec:
@@ -73,13 +85,16 @@ def _with_places(spec: Spec, asked: Asked, world: World, endpoint: Endpoint) -> 
     if regions is not None and zones is not None:
         zones = frozenset(zone for zone in zones if zone[:2] in regions) or contradiction("zone", asked, "region")
     countries, not_countries = asked.sets("country", lambda text: frozenset({_country(text, world)}))
+    tags, not_tags = asked.sets("compliance", lambda text: frozenset({known_name("compliance", text, all_tags())}))
     placed = replace(
         spec,
         providers=asked.subset("provider", world.providers),
+        provider_names=frozenset(map(str.casefold, asked.included("provider"))),
         countries=countries,
         not_countries=not_countries,
         mainland_china=asked.one("mainland_china", values.truth),
-        compliance=asked.subset("compliance", all_tags()),
+        compliance=tags,
+        not_compliance=not_tags,
         regions=regions,
         not_regions=not_regions,
         zones=zones,
@@ -104,6 +119,9 @@ def _with_terms(spec: Spec, asked: Asked, world: World, endpoint: Endpoint) -> S
         limit=asked.one("limit", lambda name, text: values.whole(name, text, 1, _MOST[endpoint])) or 5,
         offset=asked.one("offset", lambda name, text: values.whole(name, text, 0, _MOST_OFFSET)) or 0,
         explain=asked.one("explain", values.truth) or False,
+        said=asked.said,
+        defaulted=asked.defaulted,
+        excluding=asked.excluding(),
     )
 
 
@@ -206,9 +224,10 @@ def _folded(names: Iterable[str]) -> set[str]:
 
 def _currency(text: str, world: World) -> str:
     code = text.upper()
-    if code == "USD" or code in world.currencies or ecb_rates().rate(code, "USD") is not None:
+    if code == "USD" or code in world.currencies:
         return code
-    raise BadQuestion("currency", f"currency={text}: no exchange rate is known for it.", ["USD", "EUR", "CNY"])
+    near = [known for known in ("USD", "EUR", "CNY") if known == "USD" or known in world.currencies]
+    raise BadQuestion("currency", f"currency={text}: no exchange rate is known for it.", near)
 
 
 def _with_tiers(spec: Spec, tiers: Iterable[_Tier]) -> Spec:

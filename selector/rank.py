@@ -1,16 +1,20 @@
 """The answer to a question: the best offer, the next ones, and what was passed over. Pure."""
 
 from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Set as AbstractSet
 
 from catalog.fx import Rate
 from catalog.offers import Offer
-from catalog.spec import Accounts, Spec, StockWish
+from catalog.partitions import holds
+from catalog.spec import Accounts, RegionKey, Spec, StockWish
 from selector.context import Context
 from selector.explain import Explanation, explain
+from selector.fixes import FIXABLE
 from selector.index import Index
 from selector.kinds import Kinds
 from selector.ranking import Match, Ranking, Tier, Verdict
-from selector.unread import unread_places
+from selector.reasons import Code
+from selector.unread import Silent, silent_places
 from selector.walk import TierWalk, Walk
 from selector.why_not import Reasons, Standing
 
@@ -19,9 +23,10 @@ __all__ = ["Context", "Index", "best", "browse", "rank"]
 _NOTHING = Explanation({}, (), None, machine_exists=True)
 
 
-def rank(index: Index, spec: Spec, context: Context) -> Ranking:
+def rank(index: Index, spec: Spec, context: Context, *, fixable: AbstractSet[Code] = FIXABLE) -> Ranking:
     """Choose among the offers of the index. The same offers give the same answer, in whatever order they came.
 
+    `fixable` are the reasons that a `fix` may rid the question of: who asks for somebody else leaves its own out.
     Raises ValueError for `stock=all`, which would answer with sold-out machines.
     """
     if spec.stock is StockWish.ALL:
@@ -29,15 +34,16 @@ def rank(index: Index, spec: Spec, context: Context) -> Ranking:
     candidates, reasons = index.candidates(spec.gpus), Reasons(spec, context)
     kinds = Kinds(candidates, spec, context)
     walk = Walk(candidates, spec, context, reasons, kinds)
-    unread = [unread_places(spec, context, regions) for regions in (spec.primary_regions, *spec.fallback)]
-    for found, places in zip(walk.tiers, unread, strict=True):
-        found.unread = bool(places)
+    tiers = (spec.primary_regions, *spec.fallback)
+    known = index.regions() | context.read if context.off else frozenset[RegionKey]()
+    silent = [silent_places(spec, context, regions, known) for regions in tiers]
+    for found, places in zip(walk.tiers, silent, strict=True):
+        found.unread = places.any
     answering = _answering(walk.tiers, spec.stock)
     kept = [] if answering is None else walk.first(walk.tiers[answering].all(), 0, 1 + spec.offset + spec.limit)
     explains = spec.explain or answering is None
-    explained = (
-        explain(candidates, spec, context, reasons, kinds, answered=answering is not None) if explains else _NOTHING
-    )
+    rids = fixable if answering is None else frozenset[Code]()
+    explained = explain(candidates, spec, context, reasons, kinds, fixable=rids) if explains else _NOTHING
     best = kept[0] if kept else None
     unconfirmed = _unconfirmed(walk, walk.tiers[: (answering or 0) + 1], best)
     alternatives = tuple(kept[1 + spec.offset :])
@@ -49,7 +55,7 @@ def rank(index: Index, spec: Spec, context: Context) -> Ranking:
         best=best,
         unconfirmed=unconfirmed,
         alternatives=alternatives,
-        tiers=tuple(_tier(number, walk, spec, answering, unread[number]) for number in range(len(walk.tiers))),
+        tiers=tuple(_tier(number, walk, spec, answering, silent[number]) for number in range(len(walk.tiers))),
         fallback_used=bool(answering),
         rejected=explained.rejected,
         nearest_misses=explained.nearest_misses,
@@ -108,12 +114,11 @@ def _verdict(
 
 def _has_source(index: Index, spec: Spec, context: Context) -> bool:
     """Whether anything is known of a provider that could be answered."""
-    providers = {provider for provider, _ in index.regions()}
-    providers &= spec.providers if spec.providers is not None else providers
-    return bool(providers & context.accounts if spec.accounts is Accounts.MINE else providers)
+    known = [key for key in index.regions() if spec.providers is None or key[0] in spec.providers]
+    return any(spec.accounts is not Accounts.MINE or holds(context.accounts, *key) for key in known)
 
 
-def _tier(number: int, walk: Walk, spec: Spec, answering: int | None, unread: tuple[str, ...]) -> Tier:
+def _tier(number: int, walk: Walk, spec: Spec, answering: int | None, silent: Silent) -> Tier:
     tier = walk.tiers[number]
     passed_over = tier.verdict() if answering is None or number < answering else None
     regions = spec.fallback[number - 1] if number else spec.primary_regions or ()
@@ -127,7 +132,8 @@ def _tier(number: int, walk: Walk, spec: Spec, answering: int | None, unread: tu
         stale=tier.counts[Standing.STALE],
         passed_over=passed_over,
         about=walk.regions(tier.kinds.get(passed_over, ())) if passed_over else (),
-        unread=unread if passed_over else (),
+        unread=silent.unread if passed_over else (),
+        off=silent.off if passed_over is Verdict.NO_SOURCE else (),
         nearness=spec.nearness_of(number),
     )
 

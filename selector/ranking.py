@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import NamedTuple
 
 from catalog.fx import Rate
 from catalog.offers import Offer
@@ -61,6 +62,16 @@ class Fix:
     miss: Miss
 
 
+class OffPlace(NamedTuple):
+    """A place that nobody asks, and of which nothing is known."""
+
+    provider: str
+    place: str
+    """The region; "" is all of the provider."""
+    reason: str
+    """What to set so that it is asked."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tier:
     """A tier's offers that meet every demand but those on stock: `matching` is the sum of the four counts."""
@@ -80,6 +91,8 @@ class Tier:
     """The regions that `passed_over` is said of, sorted: those with the offers that are out, too dear, unconfirmed."""
     unread: tuple[str, ...] = ()
     """The places of this tier of which no source was read yet, sorted; told of a tier that is passed over."""
+    off: tuple[OffPlace, ...] = ()
+    """The places asked for of which nothing is known, since their provider is off; told of a tier without anything."""
     nearness: Nearness | None = None
     """Of a tier that `fallback=auto` made: how far its region is."""
 

@@ -1,10 +1,12 @@
-"""Which accelerators a task can run on at all, beside their memory; told as `gpu=!…` of a question. Pure."""
+"""What of an accelerator decides whether a task can run on it, beside its memory as sold. Pure."""
 
 from collections import defaultdict
 from collections.abc import Mapping
+from fractions import Fraction
 from functools import cache
 
 from catalog.accelerators import Accelerator, accelerators
+from catalog.units import MIB_PER_GIB
 from selector.sizing import Precision
 
 _NO_MATRIX_UNITS = frozenset({"Kepler", "Maxwell", "Pascal", "GCN5", "RDNA1", "RDNA2"})
@@ -17,6 +19,17 @@ _ALSO_WITHOUT: Mapping[Precision, frozenset[str]] = {
 }
 ARCHITECTURES = _NO_MATRIX_UNITS.union(*_ALSO_WITHOUT.values())
 """Those that some precision leaves out."""
+DEVICES: Mapping[str, int] = {"mi250": 2, "mi250x": 2}
+"""Accelerators that are sold and counted as one and show up as several devices, each with its part of the memory.
+
+`rocm-smi` shows 8 of a machine of 4 MI250 (Hugging Face Optimum-AMD, multi-GPU performance); each MI250X of LUMI is
+two of 64 GB (WarpX, on LUMI).
+"""
+
+
+def device_gib(accelerator: str) -> Fraction:
+    """Nominal memory of one device of one of `DEVICES`."""
+    return Fraction(accelerators()[accelerator].vram_mib or 0, MIB_PER_GIB * DEVICES[accelerator])
 
 
 def unfit(precision: Precision) -> tuple[str, ...]:

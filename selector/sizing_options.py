@@ -5,20 +5,21 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from catalog.accelerators import accelerators
-from catalog.spec import ONE_GPU, CountRange, Sort, Spec, StockWish, number_text
+from catalog.spec import ONE_GPU, CountRange, Sort, Spec, StockWish
 from catalog.units import MIB_PER_GIB
-from selector import values
 from selector.asked import Asked
 from selector.context import Context
+from selector.fixes import FIXABLE
 from selector.index import Index
 from selector.job import JobCosts
 from selector.order import Value, rank_class, sort_value
 from selector.question import understand
 from selector.rank import best, rank
 from selector.ranking import Match, Ranking, Verdict
-from selector.sizing import Sizing, Task, Workload
+from selector.reasons import Code
+from selector.sizing import Sizing, Workload
 from selector.sizing_asked import Params, passed_on
-from selector.sizing_hardware import unfit
+from selector.sizing_demands import demands, links, names_gpus, said_min_vram_gib, sharing, too_small, without
 from selector.sizing_terms import sizing
 from selector.values import BadQuestion, count_range
 from selector.where import World
@@ -34,8 +35,18 @@ _BANDS = (
 
 One question for each keeps what every GPU needs exact, which no demand on all memory of a machine could.
 """
-_LINKED = frozenset({Task.INFERENCE, Task.LORA, Task.FULL, Task.PRETRAIN})
-"""What exchanges so much between GPUs at every layer that they need NVLink; `docs/recommend.md` says why not QLoRA."""
+_OWN = frozenset(
+    {
+        Code.GPU_COUNT,
+        Code.VRAM_TOO_SMALL,
+        Code.VRAM_UNKNOWN,
+        Code.TOTAL_VRAM_TOO_SMALL,
+        Code.TOTAL_VRAM_UNKNOWN,
+        Code.NVLINK,
+        Code.NVLINK_UNKNOWN,
+    }
+)
+"""What the model needs, whoever says it too: no change of the question rids it of that."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +61,12 @@ class Option:
     nvlink_said: bool
     """Whether the question, or a default of the operator's, speaks of NVLink itself; so `gpus_said` of accelerators."""
     gpus_said: bool
+    min_vram_said_gib: Fraction
+    """0 where the question says nothing of it."""
+    small: tuple[str, ...]
+    """Accelerators that have the memory only with their devices together."""
+    unlinked: bool = False
+    """Without the NVLink that the task should have: slower, and never chosen."""
 
     @property
     def gpus_text(self) -> str:
@@ -65,22 +82,19 @@ class Recommendation:
     bests: tuple[Match | None, ...]
     chosen: Option
     ranking: Ranking
+    cheaper: tuple[Option, Match] | None
+    """The best of the options without NVLink where it costs less than the chosen one's, or where that has no offer."""
 
 
 def options(workload: Workload, params: Params, world: World, defaults: Mapping[str, str]) -> tuple[Option, ...]:
     """The questions to ask. What `params` and the operator's `defaults` say of `/cheapest` stands in each.
 
-    Of `min_vram` the larger demand wins; a `count` limits the numbers of GPUs; `nvlink`, `gpu` and `instance_type`
-    stand in place of what is known here. Raises `BadQuestion` as `/cheapest` does.
+    Of `min_vram` the larger demand wins; a `count` limits the numbers of GPUs; `nvlink`, `gpu` and a name as
+    `instance_type` stand in place of what is known here. Raises `BadQuestion` as `/cheapest` does.
     """
     said = passed_on(params)
     asked = Asked.of(said, defaults, "cheapest")
-    found = []
-    for counts in _bands(asked):
-        sized = sizing(workload, max(1, int(min(count.low for count in counts))))
-        every = said | dict(_demands(sized, counts, asked))
-        spec = understand(every, world, defaults, endpoint="cheapest")
-        found.append(Option(counts, sized, every, spec, "nvlink" in asked.items, _names_gpus(asked)))
+    found = [each for counts in _bands(asked) for each in _of_band(workload, counts, said, asked, world, defaults)]
     if not found:
         raise BadQuestion(
             "count", f"count={','.join(asked.items['count'])}: no such number of GPUs can share the work."
@@ -88,21 +102,73 @@ def options(workload: Workload, params: Params, world: World, defaults: Mapping[
     return tuple(found)
 
 
+def _of_band(
+    workload: Workload,
+    counts: tuple[CountRange, ...],
+    said: Params,
+    asked: Asked,
+    world: World,
+    defaults: Mapping[str, str],
+) -> Iterator[Option]:
+    """With NVLink where it is needed, and then without it too."""
+    sized = sizing(workload, sharing(workload, max(1, int(min(count.low for count in counts)))))
+    nvlink_said = "nvlink" in asked.items
+    needed = not nvlink_said and links(workload, sized.gpus)
+    for linked in (True, False) if needed else (False,):
+        every: Params = {**said, **demands(sized, counts, asked, linked=linked)}
+        spec = understand(every, world, defaults, endpoint="cheapest")
+        small = too_small(sized, spec)
+        if small:
+            every = without(small, every, sized, spec, asked)
+            spec = understand(every, world, defaults, endpoint="cheapest")
+        yield Option(
+            counts,
+            sized,
+            every,
+            spec,
+            nvlink_said,
+            names_gpus(asked),
+            said_min_vram_gib(asked),
+            small,
+            unlinked=needed and not linked,
+        )
+
+
 def recommend(index: Index, asked: Sequence[Option], context: Context) -> Recommendation:
-    """The option with the best offer, by the order of an answer of `/cheapest`; of equal ones the fewest GPUs."""
+    """The option with the best offer, by the order of an answer of `/cheapest`; of equal ones the fewest GPUs.
+
+    One without the NVLink that it should have is never chosen, only told of.
+    """
     bests = tuple(best(index, option.spec, context) for option in asked)
-    found = [(option, match) for option, match in zip(asked, bests, strict=True) if match is not None]
-    if found:
-        chosen, _ = min(found, key=lambda each: _order(each[1], each[0].spec, context))
-        return Recommendation(tuple(asked), bests, chosen, rank(index, chosen.spec, context))
-    nothing = [(option, rank(index, option.spec, context)) for option in asked]
-    chosen, ranking = min(nothing, key=lambda each: _hope(each[0], each[1].verdict))
-    return Recommendation(tuple(asked), bests, chosen, ranking)
+    found = list(zip(asked, bests, strict=True))
+    chosen = _first(((option, match) for option, match in found if not option.unlinked), context)
+    spare = _first(((option, match) for option, match in found if option.unlinked), context)
+    if chosen is not None:
+        option, match = chosen
+        cheaper = spare if spare is not None and _costs_less(spare[1], match) else None
+        return Recommendation(tuple(asked), bests, option, _rank(index, option, context), cheaper)
+    nothing = [(option, _rank(index, option, context)) for option in asked if not option.unlinked]
+    hoped, ranking = min(nothing, key=lambda each: _hope(each[0], each[1].verdict))
+    return Recommendation(tuple(asked), bests, hoped, ranking, spare)
 
 
-def links(workload: Workload, gpus: int) -> bool:
-    """Whether so many GPUs need NVLink for the workload."""
-    return gpus > 1 and workload.task in _LINKED
+def _first(found: Iterable[tuple[Option, Match | None]], context: Context) -> tuple[Option, Match] | None:
+    """The one with the best offer; None where none has any."""
+    offered = [(option, match) for option, match in found if match is not None]
+    return min(offered, key=lambda each: _order(each[1], each[0].spec, context), default=None)
+
+
+def _costs_less(one: Match, other: Match) -> bool:
+    return one.nanos is not None and other.nanos is not None and one.nanos < other.nanos
+
+
+def _rank(index: Index, option: Option, context: Context) -> Ranking:
+    """The answer of `/cheapest`, but that no change is told which would ask away what the model needs.
+
+    Without a name that is asked for, what is unfit would no longer be left out.
+    """
+    own = _OWN | {Code.INSTANCE_TYPE} if option.gpus_said else _OWN
+    return rank(index, option.spec, context, fixable=FIXABLE - own)
 
 
 def _bands(asked: Asked) -> Iterator[tuple[CountRange, ...]]:
@@ -122,20 +188,6 @@ def _meet(ranges: Iterable[CountRange], band: CountRange) -> Iterator[CountRange
         high = min((end for end in (asked.high, band.high) if end is not None), default=None)
         if high is None or low <= high:
             yield CountRange(low, high)
-
-
-def _demands(sized: Sizing, counts: Sequence[CountRange], asked: Asked) -> Iterator[tuple[str, list[str]]]:
-    """What is asked of `/cheapest` beside what was said."""
-    yield "count", [str(count) for count in counts]
-    yield "min_vram", [number_text(max(sized.vram_gib, asked.one("min_vram", values.number) or Fraction(0)))]
-    if "nvlink" not in asked.items and links(sized.workload, sized.gpus):
-        yield "nvlink", ["true"]
-    if not _names_gpus(asked):
-        yield "gpu", [f"!{name}" for name in sorted({*asked.excluded("gpu"), *unfit(sized.workload.precision)})]
-
-
-def _names_gpus(asked: Asked) -> bool:
-    return bool(asked.included("gpu") or asked.included("instance_type"))
 
 
 def _order(match: Match, spec: Spec, context: Context) -> tuple[bool, int, int, bool, Value]:

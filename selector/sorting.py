@@ -11,10 +11,10 @@ from catalog.spec import Job, Sort
 from selector.columns import PLACE, SHAPE, TRAITS, Candidates, Picked, Rows
 from selector.context import Context
 from selector.job import WINDOWED, JobColumns, JobCosts
-from selector.order import Value, divisor, sort_value
+from selector.order import Value, comparable, divisor, sort_value
 
 _Floats = npt.NDArray[np.float64]
-_Comparable = tuple[bool, object]
+_Comparable = tuple[int, object]
 
 _FEW = 40
 """So many rows are sorted sooner than chosen from."""
@@ -152,12 +152,13 @@ class Sorting:
         return list(zip(*columns, strict=True))
 
     def _value(self, row: int) -> _Comparable:
+        return comparable(self._exact(row), self.nanos(row))
+
+    def _exact(self, row: int) -> Value:
         offer = self._rows.offer(row)
         if self._costs is not None:
-            value: Value = self._costs.nanos(offer)
-        else:
-            value = sort_value(offer.machine, self.nanos(row), self._sort)
-        return (value is None, value or 0)
+            return self._costs.nanos(offer)
+        return sort_value(offer.machine, self.nanos(row), self._sort)
 
 
 class _Factors(dict[str | None, float]):

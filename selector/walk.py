@@ -47,7 +47,7 @@ class TierWalk:
     says enough (`NO_SOURCE`: no price, no rate, or no confirmation where one is asked for).
     """
     unread: bool = False
-    """Whether a source of the tier was not read yet."""
+    """Whether a source of the tier was not read."""
 
     def verdict(self) -> Verdict:
         """What this tier alone would be answered with."""

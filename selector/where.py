@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 
+from catalog.partitions import Account
 from catalog.places import known_region, regions_of, regions_of_city
 from catalog.spec import RegionKey, ZoneKey
 from selector.values import BadQuestion, alike
@@ -18,8 +19,8 @@ class World:
 
     providers: frozenset[str]
     """Those in use: no other has a place here."""
-    accounts: frozenset[str] = frozenset()
-    """Providers with credentials here."""
+    accounts: frozenset[Account] = frozenset()
+    """Those with credentials here."""
     regions: frozenset[RegionKey] = frozenset()
     zones: frozenset[tuple[str, str, str | None, str | None]] = frozenset()
     """(provider, region, zone name, zone id)."""
@@ -31,7 +32,7 @@ class World:
     unread: frozenset[RegionKey] = frozenset()
     """Where no source was read yet, so that a name may still turn up; a place "" is all of its provider."""
     currencies: frozenset[str] = frozenset()
-    """Currencies with a rate of the operator's own, beside the bundled ones."""
+    """Those with a rate to the dollar: shipped, fetched or set by hand. The dollar needs none."""
     fallback: Mapping[str, Sequence[str]] = field(default_factory=dict, hash=False)
     """Region -> the regions configured to fall back on, in order."""
 

@@ -38,8 +38,8 @@ Nanos = Annotated[int, Meta(gt=0, le=_INT64)]
 """Nano-units of a currency."""
 Size = Annotated[int, Meta(gt=0, le=_INT32)]
 Count = Annotated[int, Meta(ge=0, le=_INT32)]
-Fractional = Annotated[str, Meta(pattern=r"^[0-9]{1,6}(/[1-9][0-9]{0,5})?\Z")]
-"""An exact number of accelerators: `8`, `1/4`."""
+Fractional = Annotated[str, Meta(pattern=r"^[0-9]{1,40}(/[1-9][0-9]{0,39})?\Z")]
+"""An exact number of accelerators: `8`, `1/4`, `3333333/10000000`, as the store keeps it."""
 
 
 class Line(msgspec.Struct, tag_field="is", frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
@@ -249,6 +249,30 @@ def decoded(data: bytes) -> AnyLine:
         raise ValueError("a text holds a NUL")
     line.check()
     return line
+
+
+def believed(data: bytes, made_at: datetime) -> AnyLine:
+    """A line as an import takes it from a file that was made at that time, and as an export has to write it.
+
+    Raises ValueError, with a sentence, for any other.
+    """
+    if len(data) > LONGEST_LINE:
+        raise ValueError(f"it has more than {LONGEST_LINE} bytes")
+    try:
+        line = decoded(data)
+    except (RecursionError, msgspec.MsgspecError) as error:
+        raise ValueError(str(error)) from error
+    if isinstance(line, OfferLine) and any(at < FIRST_TIME for at in line.times()):
+        raise ValueError(f"a time is before {FIRST_TIME:%Y}")
+    if isinstance(line, OfferLine) and any(at > made_at for at in line.times()):
+        raise ValueError(f"a time is after {made_at}, when the file was made")
+    return line
+
+
+def in_order(before: AnyLine | None, line: AnyLine) -> None:
+    """Raises ValueError where a line may not follow the one before it."""
+    if before is not None and line.key <= before.key:
+        raise ValueError(f"{' '.join(line.key)} stands twice, or in the wrong place")
 
 
 def region_line(offer: Offer) -> RegionLine:

@@ -2,7 +2,7 @@
 
 import os
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime
@@ -14,18 +14,23 @@ from uuid import uuid4
 from zipfile import ZIP_DEFLATED, ZipFile, ZipInfo
 
 import msgspec
+import structlog
 from sqlalchemy import Connection, Engine
 
 from catalog.offers import Offer
+from catalog.partitions import on_site
 from store.archive import (
     FORMAT,
     LARGEST_STATE,
     MANIFEST,
     STATE,
+    AnyLine,
     ArchiveError,
     Manifest,
     Member,
+    believed,
     encoded,
+    in_order,
     machine_line,
     offer_line,
     region_line,
@@ -49,8 +54,9 @@ class Used:
 def export(engine: Engine, file: Path, used: Used, now: datetime) -> Mapping[str, int]:
     """Write all offers as they stand to the file, which is replaced at the end; returns how many of each provider.
 
-    One state is read, a region at a time. Raises ArchiveError, and leaves a file that was there, where it cannot be
-    written or there is nothing to write.
+    One state is read, a region at a time. What no import would take is left out, and logged in a line for each
+    provider. Raises ArchiveError, and leaves a file that was there, where it cannot be written or there is nothing to
+    write.
     """
     target = file.resolve()
     if target.exists() and not target.is_file():
@@ -86,13 +92,13 @@ def _replacing(target: Path) -> Iterator[IO[bytes]]:
 def _write_state(archive: ZipFile, connection: Connection, used: Used, now: datetime) -> tuple[Member, Counter[str]]:
     size = rows = 0
     digest = sha256()
-    offers: Counter[str] = Counter()
+    checked = _Checked(now)
     with archive.open(_info(STATE), "w", force_zip64=True) as out:
         for provider, region in all_shelves(connection):
             if provider not in used.providers:
                 continue
             found = _of_site(load_from(connection, (provider, region), now), used.sites.get(provider))
-            lines = list(_lines(found, now))
+            lines = checked.lines(provider, found)
             data = b"".join(lines)
             out.write(data)
             digest.update(data)
@@ -103,23 +109,80 @@ def _write_state(archive: ZipFile, connection: Connection, used: Used, now: date
                     "GPUFARE_ONLY, and write several files"
                 )
             rows += len(lines)
-            offers.update({provider: len(found)} if found else {})
-    return Member(size, rows, digest.hexdigest()), offers
+    checked.tell()
+    return Member(size, rows, digest.hexdigest()), checked.offers
 
 
 def _of_site(offers: list[Offer], site: str | None) -> list[Offer]:
     """The offers but those of another site than the one that is set, which the server does not show either."""
-    return [offer for offer in offers if site is None or offer.place.site in (None, site)]
+    here = (offer for offer in offers if on_site(offer.place.provider, offer.place.region, site))
+    return [offer for offer in here if site is None or offer.place.site in (None, site)]
 
 
-def _lines(offers: list[Offer], now: datetime) -> Iterator[bytes]:
-    if offers:
-        yield encoded(region_line(offers[0]))
-    ordered = sorted(offers, key=lambda one: (one.machine.instance_type, one.place.zone_key, one.purchase.value))
-    for _, of_machine in groupby(ordered, key=lambda one: one.machine.instance_type):
-        first, *more = of_machine
-        yield encoded(machine_line(first))
-        yield from (encoded(offer_line(offer, now)) for offer in (first, *more))
+class _Checked:
+    """Makes the lines of a state, each read back as an import will read it: a single one that is refused there would
+    make the whole file one that cannot be imported.
+    """
+
+    def __init__(self, now: datetime) -> None:
+        self._now = now
+        self._before: AnyLine | None = None
+        self.offers: Counter[str] = Counter()
+        """How many offers of each provider have a line."""
+        self._left_out: Counter[str] = Counter()
+        self._why: dict[str, str] = {}
+
+    def lines(self, provider: str, offers: Sequence[Offer]) -> list[bytes]:
+        """The lines of a region: those of its offers that an import takes, each after its machine."""
+        written = self._taken(region_line(offers[0])) if offers else None
+        if written is None:
+            self._left_out.update({provider: len(offers)} if offers else {})
+            return []
+        lines = [written]
+        for _, of_machine in groupby(sorted(offers, key=_order), key=lambda one: one.machine.instance_type):
+            lines += self._machine(provider, list(of_machine))
+        return lines
+
+    def _machine(self, provider: str, offers: Sequence[Offer]) -> list[bytes]:
+        """The lines of a machine and its offers; none where nothing of it is left."""
+        before = self._before
+        machine = self._taken(machine_line(offers[0]))
+        lines = [] if machine is None else [self._taken(offer_line(offer, self._now)) for offer in offers]
+        kept = [line for line in lines if line is not None]
+        self.offers.update({provider: len(kept)} if kept else {})
+        self._left_out.update({provider: len(offers) - len(kept)} if len(kept) < len(offers) else {})
+        if machine is None or not kept:
+            self._before = before
+            return []
+        return [machine, *kept]
+
+    def _taken(self, line: AnyLine) -> bytes | None:
+        """The line as it is written; None where an import would refuse it."""
+        try:
+            data = encoded(line)
+            found = believed(data, self._now)
+            in_order(self._before, found)
+        except ValueError as error:
+            self._why.setdefault(line.provider, f"{' '.join(filter(None, line.key))}: {error}")
+            return None
+        self._before = found
+        return data
+
+    def tell(self) -> None:
+        """Log what was left out."""
+        for provider, count in sorted(self._left_out.items()):
+            structlog.get_logger().warning(
+                "offers left out of the file, since no import would take them",
+                provider=provider,
+                offers=count,
+                first=self._why[provider],
+            )
+
+
+def _order(offer: Offer) -> tuple[str, ...]:
+    """By what its line is of, as that is written: a NUL is not."""
+    key = (offer.machine.instance_type, offer.place.zone_key, offer.purchase.value)
+    return tuple(part.replace("\0", "\ufffd") for part in key)
 
 
 def _info(name: str) -> ZipInfo:

@@ -29,7 +29,8 @@ from store.archive import (
     OfferLine,
     RegionLine,
     Version,
-    decoded,
+    believed,
+    in_order,
 )
 
 LARGEST_MANIFEST = 1 << 16
@@ -58,8 +59,7 @@ class Archive:
             line = self._decoded(number, data)
             if isinstance(before, MachineLine) and not isinstance(line, OfferLine):
                 raise self._wrong(number - 1, "the machine has no offer")
-            if before is not None and line.key <= before.key:
-                raise self._wrong(number, f"{' '.join(line.key)} stands twice, or in the wrong place")
+            self._in_order(number, before, line)
             if isinstance(line, RegionLine):
                 region = line.key
             if isinstance(line, MachineLine):
@@ -73,14 +73,15 @@ class Archive:
 
     def _decoded(self, number: int, data: bytes) -> AnyLine:
         try:
-            line = decoded(data)
-        except (ValueError, RecursionError, msgspec.MsgspecError) as error:
+            return believed(data, self.manifest.created_at)
+        except ValueError as error:
             raise self._wrong(number, str(error)) from error
-        if isinstance(line, OfferLine) and any(at < FIRST_TIME for at in line.times()):
-            raise self._wrong(number, f"a time is before {FIRST_TIME:%Y}")
-        if isinstance(line, OfferLine) and any(at > self.manifest.created_at for at in line.times()):
-            raise self._wrong(number, f"a time is after {self.manifest.created_at}, when the file was made")
-        return line
+
+    def _in_order(self, number: int, before: AnyLine | None, line: AnyLine) -> None:
+        try:
+            in_order(before, line)
+        except ValueError as error:
+            raise self._wrong(number, str(error)) from error
 
     def _raw_lines(self) -> Iterator[bytes]:
         stated = self.manifest.members[STATE]

@@ -7,7 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from sqlalchemy import URL, Connection, Dialect, Engine, create_engine, event, make_url
-from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError
+from sqlalchemy.exc import ArgumentError, DBAPIError, SQLAlchemyError
+
+from store.sqlite_file import FileGone, watch_file
 
 BUSY_MS = 30_000
 """How long a writer waits for another: longer than any transaction of ours."""
@@ -35,8 +37,15 @@ def open_engine(url: str) -> Engine:
     if kind == "sqlite":
         return _sqlite(parsed)
     if kind == "postgresql":
+        _require_one_at(url)
         return _postgresql(parsed)
     raise DatabaseError(f"GPUFARE_DATABASE_URL names {kind}: write {_ADDRESSES}")
+
+
+def _require_one_at(url: str) -> None:
+    """A second `@` is part of a password that is not escaped: it would be taken for the host, and shown in errors."""
+    if url.count("@") > 1:
+        raise DatabaseError("GPUFARE_DATABASE_URL has more than one @: write %40 for each in its user and password")
 
 
 def is_postgresql(engine: Engine | Connection) -> bool:
@@ -47,9 +56,13 @@ def is_postgresql(engine: Engine | Connection) -> bool:
 def _sqlite(url: URL) -> Engine:
     if (url.database or "").startswith("file:"):
         raise _not_an_address()
+    file = None
     if url.database and url.database != ":memory:":
-        url = url.set(database=str(_made_folder_of(Path(url.database).expanduser())))
+        file = _made_folder_of(Path(url.database).expanduser())
+        url = url.set(database=str(file))
     engine = create_engine(url, connect_args={"timeout": BUSY_MS / 1000, "check_same_thread": False})
+    if file is not None:
+        watch_file(engine, file)
     event.listen(engine, "connect", _on_connect)
     event.listen(engine, "begin", _on_begin)
     return engine
@@ -73,7 +86,7 @@ def _postgresql(url: URL) -> Engine:
                 "options": f"{limits} {given if isinstance(given, str) else ' '.join(given)}",
             },
         )
-    except NoSuchModuleError as error:
+    except ArgumentError as error:  # no such driver; a port in the query that is no number
         raise _not_an_address() from error
 
 
@@ -106,6 +119,19 @@ def shown(engine: Engine) -> str:
     if url.get_backend_name() == "sqlite":
         return str(url.database)
     return url.difference_update_query(_SECRET).render_as_string(hide_password=True)
+
+
+_NO_TABLE = "42P01"
+"""PostgreSQL's code for a table that there is not."""
+
+
+def why_unusable(error: SQLAlchemyError) -> str:
+    """What an error means where a person can mend it; else its kind. Names no file and no server."""
+    said = getattr(error, "orig", None)
+    if isinstance(said, FileGone):
+        return str(said)
+    no_table = getattr(said, "sqlstate", None) == _NO_TABLE or "no such table" in str(said)
+    return "it has no tables: `gpufare migrate` makes them" if no_table else type(error).__name__
 
 
 def _on_connect(connection: Any, _record: object) -> None:

@@ -58,6 +58,7 @@ class PlannedProvider:
     evidence: Sequence[str]
     off: dict[str, str]
     fingerprint: str
+    """Tells changed settings; what follows its first `.` tells changed credentials alone."""
     feeds: Sequence[str] = ()
     """The feeds that run, also one that has no cell yet."""
 
@@ -68,24 +69,32 @@ CellKey = tuple[str, str, str]
 """(feed, place, part) of a provider's cell."""
 
 
-def plan(engine: Engine, provider: PlannedProvider, cells: Iterable[PlannedCell], now: datetime) -> int:
+def plan(
+    engine: Engine, provider: PlannedProvider, cells: Iterable[PlannedCell], now: datetime, *, again: bool = False
+) -> int:
     """Make the schedule of a provider what its settings say; returns how many cells are new.
 
     A new cell is due at once, or in its turn where cells stand `apart`, and one whose interval changed is due by the
     new one. A cell that is no longer wanted keeps its facts, which grow old: its region is no longer named, or its feed
     is off. Only where the settings changed does a cell that a running feed no longer wants go with all that it said,
-    since others say now what it said. Changed settings also end a pause and make all of the provider's cells due;
-    another site takes out all that was said under the one before, since its prices are in another currency.
+    since others say now what it said. Changed settings also end a pause and make all of the provider's cells due.
+    Another site takes out all that was said under the one before, since its prices are in another currency; so do other
+    credentials, since those may be another account's, whose prices and stock are others.
+
+    `again` says that this process planned the same settings before, so that another one has changed them meanwhile:
+    then only the cells that say nothing are made due, and what is no longer wanted keeps its facts. Two processes with
+    different settings would else ask for everything anew, and take out each other's facts, each time that they plan.
     """
     wanted = {(cell.feed, cell.place, cell.part): cell for cell in cells}
     with writing(engine) as connection:
         in_turn(connection, SCHEDULE)
-        changed = _plan_provider(connection, provider, now)
+        changed = _plan_provider(connection, provider, now, again=again)
+        anew = changed and not again
         known = _polled_cells(connection, provider.name)
         _update(connection, known, wanted, now)
-        running = {cell.feed for cell in wanted.values()} if changed else set()
+        running = {cell.feed for cell in wanted.values()} if anew else set()
         _drop(connection, [row for key, row in known.items() if key not in wanted], running, now)
-        turns = _turns({key: cell for key, cell in wanted.items() if changed or key not in known}, now)
+        turns = _turns({key: cell for key, cell in wanted.items() if anew or key not in known}, now)
         _delay(connection, {known[key].id: due_at for key, due_at in turns.items() if key in known})
         return _add(connection, {key: cell for key, cell in wanted.items() if key not in known}, turns, now)
 
@@ -198,7 +207,7 @@ def _empty(connection: Connection, which: ColumnElement[bool], now: datetime) ->
         connection.execute(delete(table).where(table.c.cell_id.in_(ids)))
 
 
-def _plan_provider(connection: Connection, provider: PlannedProvider, now: datetime) -> bool:
+def _plan_provider(connection: Connection, provider: PlannedProvider, now: datetime, *, again: bool) -> bool:
     """Keep what is configured, and start over where that differs from what was configured last; returns whether."""
     known = connection.execute(select(PROVIDERS).where(PROVIDERS.c.name == provider.name)).one_or_none()
     values = {
@@ -217,24 +226,35 @@ def _plan_provider(connection: Connection, provider: PlannedProvider, now: datet
         return False
     else:
         connection.execute(update(PROVIDERS).where(PROVIDERS.c.name == provider.name).values(values | {"paused": None}))
-    if known is None or known.site != provider.site:
-        _leave_site(connection, provider.name, now)
-    _start_over(connection, provider.name, now)
+    if known is None or known.site != provider.site or _others_account(known.fingerprint, provider.fingerprint):
+        _leave_account(connection, provider.name, now)
+    _start_over(connection, provider.name, now, again=again)
     return True
 
 
-def _start_over(connection: Connection, provider: str, now: datetime) -> None:
-    """Ask all cells anew. "Unchanged" would be about what other settings made of the answer, so there is no memo; what
-    is being fetched under the old settings is not recorded; and how much other settings were told is no measure of a
-    shrink.
+def _others_account(before: str, now: str) -> bool:
+    """Whether the credentials may be another account's. One fingerprint that does not tell them is no proof that they
+    are the same: versions before this one kept none.
+    """
+    return before.partition(".")[2] != now.partition(".")[2]
+
+
+def _start_over(connection: Connection, provider: str, now: datetime, *, again: bool) -> None:
+    """Ask all cells anew, or those alone that say nothing. "Unchanged" would be about what other settings made of the
+    answer, so there is no memo; what is being fetched under the old settings is not recorded; and how much other
+    settings were told is no measure of a shrink.
     """
     held = {"held": None, "held_at": None, "digest": ""}
-    values = {"due_at": now, "memo": "{}", "token": None, "lease_until": None, "facts": 0, "offers": 0} | held
+    values = {"memo": "{}", "token": None, "lease_until": None, "facts": 0} | held
     connection.execute(update(CELLS).where(_of(provider)).values(values))
+    due = _of(provider) & (CELLS.c.status == _UNSEEN["status"]) if again else _of(provider)
+    connection.execute(update(CELLS).where(due).values(due_at=now))
 
 
-def _leave_site(connection: Connection, provider: str, now: datetime) -> None:
-    """Take out all that was said under another site: none of its prices may stand under this one, however fresh."""
+def _leave_account(connection: Connection, provider: str, now: datetime) -> None:
+    """Take out all that was said under another site or other credentials: nothing of it may stand under these, however
+    fresh.
+    """
     _empty(connection, _of(provider), now)
     values = _UNSEEN | {"revision": CELLS.c.revision + 1}
     connection.execute(update(CELLS).where(_of(provider)).values(values))
@@ -256,6 +276,13 @@ def forget_providers(engine: Engine, but: Iterable[str]) -> None:
         others = CELLS.c.provider.not_in(names) & CELLS.c.planned
         connection.execute(update(CELLS).where(others).values(planned=False, revision=CELLS.c.revision + 1))
         connection.execute(update(PROVIDERS).where(PROVIDERS.c.name.not_in(names)).values(configured=False))
+
+
+def planned_as(engine: Engine, provider: str) -> str | None:
+    """The fingerprint that a provider was last planned with; None where it never was."""
+    with reading(engine) as connection:
+        query = select(PROVIDERS.c.fingerprint).where(PROVIDERS.c.name == provider)
+        return connection.execute(query).scalar_one_or_none()
 
 
 def known_regions(engine: Engine, provider: str) -> list[str]:

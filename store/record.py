@@ -18,7 +18,7 @@ from store.engine import writing
 from store.history_log import beat, bring_back
 from store.plausible import believable
 from store.rows import REGIONS, Sorted, sort_facts, storable, written
-from store.settle import known_rows, write_facts
+from store.settle import known_rows, stated_offers, write_facts
 from store.tables import CELLS, DRIFTS, NOTES, STOCKS, SYNCS
 from store.times import LONGEST_PAUSE
 
@@ -128,7 +128,8 @@ def _record(
             beat(connection, cell, seen_at)
         _write_notes(connection, lease.cell_id, notes, at)
         result = Result("ok" if whole else "partial", stated.size, sum(notes.values()), answer.missing or None)
-        learnt = _learnt(cell, stated, answer, seen_at)
+        offers = stated.offers if whole else stated_offers(connection, cell["id"])
+        learnt = _learnt(cell, stated, answer, seen_at, offers)
         _finish(connection, lease, result, at, due_at, digest=digest if just_this else "", **learnt)
         return result
 
@@ -144,15 +145,14 @@ def _region_notes(connection: Connection, cell: RowMapping, stated: Sorted) -> l
     ]
 
 
-def _learnt(cell: RowMapping, stated: Sorted, answer: Answer, at: datetime) -> dict[str, object]:
+def _learnt(cell: RowMapping, stated: Sorted, answer: Answer, at: datetime, offers: int) -> dict[str, object]:
     """What an answer makes of its cell. A partial one leaves no memo: "unchanged since" would then be about
     facts that are no longer the ones we hold. Nor does it say anything of a shrink.
     """
-    revision = cell["revision"] + 1
+    learnt: dict[str, object] = {"revision": cell["revision"] + 1, "offers": offers}
     if answer.missing:
-        return {"revision": revision, "memo": "{}", **_held(cell)}
-    counts = {"facts": stated.size, "offers": stated.offers}
-    return {"revision": revision, "memo": json.dumps(dict(answer.memo)), "seen_at": at, **counts}
+        return learnt | {"memo": "{}"} | _held(cell)
+    return learnt | {"memo": json.dumps(dict(answer.memo)), "seen_at": at, "facts": stated.size}
 
 
 def unchanged(engine: Engine, lease: Lease, now: datetime, due_at: datetime) -> Result:

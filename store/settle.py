@@ -99,6 +99,16 @@ def known_rows(connection: Connection, kind: Kind, cell_id: int) -> Known:
     return {row[:width]: row[width:] for row in rows}
 
 
+def stated_offers(connection: Connection, cell_id: int) -> int:
+    """How many offers a cell states a price or stock of by now; of a mere list, how many machines: as `Sorted.offers`
+    counts them of a single answer.
+    """
+    stocks = {key: said for key, said in known_rows(connection, STOCKS, cell_id).items() if said[0] != GONE}
+    told = {key for key, (_, _, _, evidence) in stocks.items() if evidence != Evidence.LISTED.value}
+    priced = known_rows(connection, PRICES, cell_id).keys() | told
+    return len(priced) or len(known_rows(connection, MACHINES, cell_id)) or len(stocks)
+
+
 def _settle(
     connection: Connection,
     kind: Kind,

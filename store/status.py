@@ -46,7 +46,7 @@ class FeedStatus:
     last_success: datetime | None
     interval: timedelta | None
     offers: int = 0
-    """How many offers its last whole answers state a price or stock of; of a mere list, how many machines."""
+    """How many offers its last answers state a price or stock of; of a mere list, how many machines."""
     failing: Sequence[str] = ()
     """The places (and parts) whose last poll failed. One that is new, and was not tried yet, is none of them."""
     notes: Mapping[str, int] = field(default_factory=dict)
@@ -63,6 +63,17 @@ class ProviderStatus:
     evidence: Sequence[str]
     paused: str | None
     feeds: Sequence[FeedStatus]
+
+    @property
+    def off(self) -> str | None:
+        """What to set so that its places are asked for offers: where no feed asks, or none names the places and only
+        those are asked that the settings name. None where they are asked.
+        """
+        off = {feed.feed: feed.reason or "off" for feed in self.feeds if feed.status == "off"}
+        of_offers = {feed.feed for feed in self.feeds} & {*_OF_OFFERS}
+        if of_offers <= off.keys() or _OF_PLACES in off:
+            return next((off[feed] for feed in (_OF_PLACES, *_OF_OFFERS) if feed in off), None)
+        return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,7 +178,7 @@ def _feed(
             notes[kind] += count
     return FeedStatus(
         feed=feed,
-        status=_status(polled, failing, paused, stale=any(_stale(cell, now) for cell in polled)),
+        status=_status(polled, now, doing_badly=bool(failing or paused)),
         reason=_reason(cells, paused),
         last_success=min(seen) if seen and None not in seen else None,
         interval=timedelta(seconds=min(cell["every_s"] for cell in cells)),
@@ -179,9 +190,15 @@ def _feed(
 
 def _reason(cells: Sequence[RowMapping], paused: str | None) -> str | None:
     off = [cell for cell in cells if cell["status"] == "off"]
-    errors = [cell["error"] for cell in cells if cell["error"] and cell["status"] != "off"]
+    errors = [_told(cell) for cell in cells if cell["error"] and cell["status"] != "off"]
     told = [paused or (errors[0] if errors else ""), _held(cells), _untried(cells), _off(off, len(cells))]
     return "; ".join(filter(None, told)) or None
+
+
+def _told(cell: RowMapping) -> str:
+    """What a cell's last poll lacked or failed of; of a partial answer also when it came, which is how old it is."""
+    error: str = cell["error"]
+    return f"partial answer of {cell['tried_at']:%Y-%m-%d %H:%M} UTC: {error}" if cell["status"] == "partial" else error
 
 
 def _held(cells: Sequence[RowMapping]) -> str:
@@ -214,22 +231,27 @@ def _named(places: Sequence[str]) -> str:
     return ", ".join(sorted(places)[:PLACES_NAMED]) + (f" and {more} more" if more > 0 else "")
 
 
-def _stale(cell: RowMapping, now: datetime) -> bool:
-    """Whether it was not seen for too long, or is stamped in the future."""
+def _fresh(cell: RowMapping, now: datetime) -> bool:
+    """Whether it was seen, not too long ago, and not in the future."""
     seen_at = cell["seen_at"]
-    return seen_at is None or not -SKEW <= now - seen_at <= timedelta(seconds=cell["fresh_s"])
+    return seen_at is not None and -SKEW <= now - seen_at <= timedelta(seconds=cell["fresh_s"])
 
 
 def _where(cell: RowMapping) -> str:
     return " ".join(filter(None, (cell["place"], cell["part"]))) or "everywhere"
 
 
-def _status(polled: Sequence[RowMapping], failing: Sequence[str], paused: str | None, *, stale: bool) -> FeedState:
+def _status(polled: Sequence[RowMapping], now: datetime, *, doing_badly: bool) -> FeedState:
+    """`failing` while polls fail and what was read is still fresh, and where nothing was read yet that could grow old;
+    `stale` once anything that was read is older, whether or not polls fail.
+    """
     if not polled:
         return "off"
-    if failing or paused:
+    if any(cell["seen_at"] is not None and not _fresh(cell, now) for cell in polled):
+        return "stale"
+    if doing_badly:
         return "failing"
-    return "stale" if stale else "ok"
+    return "ok" if all(_fresh(cell, now) for cell in polled) else "stale"
 
 
 def syncs(engine: Engine, limit: int = 100, ids: Sequence[int] | None = None) -> list[Sync]:
@@ -271,6 +293,16 @@ def unread(engine: Engine) -> frozenset[tuple[str, str]]:
     with reading(engine) as connection:
         rows = connection.execute(waiting).all()
     return frozenset((row.provider, "" if row.feed == _OF_PLACES else row.place) for row in rows)
+
+
+def read_places(engine: Engine) -> frozenset[tuple[str, str]]:
+    """(provider, place) of each planned source of offers that gave a whole answer, be it that there is nothing; "" is
+    all of the provider.
+    """
+    of_offers = CELLS.c.planned & CELLS.c.seen_at.is_not(None) & CELLS.c.feed.in_(_OF_OFFERS)
+    with reading(engine) as connection:
+        rows = connection.execute(select(CELLS.c.provider, CELLS.c.place).where(of_offers).distinct()).all()
+    return frozenset((row.provider, row.place) for row in rows)
 
 
 def snapshots(engine: Engine) -> list[ProviderStatus]:

@@ -1,16 +1,24 @@
 """Two accounts of one provider, side by side: names, settings, credentials, places, limits; never mixed."""
 
+import re
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import simcloud
 from catalog.launch_codes import CodeKind, code_kind
 from catalog.places import known_region, regions_of_city
-from collectors.base import ByMachine, Config
-from collectors.registry import provider
-from settings import Settings, SettingsError, load
+from collectors.account import VARIABLES
+from collectors.base import AuthFailed, ByMachine, Config, ProviderError
+from collectors.registry import PROVIDERS, provider
+from settings import OUTSIDE, Settings, SettingsError, is_credential, load
+from tests.support.canned import Canned, canned
+from tests.support.contract import contract_of
+from tests.support.ec2 import ec2, refusal
 from tests.support.endtoend import gpufare, real
+from tests.support.pages import NOW
 
 SECRET = "S3cr3t-of-the-second"
 OWN = "GPUFARE_PROVIDERS__TENCENT_INTL__"
@@ -114,6 +122,57 @@ def test_an_accounts_feeds_are_the_providers_under_its_name_with_limits_of_its_o
         assert isinstance(ours, ByMachine) is isinstance(theirs, ByMachine)
 
 
+def _met(name: str, config: Config, feed_name: str) -> str:
+    """What the first cell of an account's feed meets."""
+    (feed,) = (one for one in provider(name, config).feeds() if one.name == feed_name)
+    cell = next(iter(feed.cells(["us-east-1"])))
+    with pytest.raises(ProviderError) as caught:
+        list(feed.fetch(cell, NOW, {}))
+    return str(caught.value)
+
+
+def test_an_error_of_another_account_names_its_settings_its_command_and_itself() -> None:
+    keys = {"AWS_ACCESS_KEY_ID": "AKIDSECOND", "AWS_SECRET_ACCESS_KEY": SECRET, "AWS_REGION": "us-east-1"}
+    own = "GPUFARE_PROVIDERS__AWS_CN__CREDENTIALS__"
+    with ec2(lambda _: refusal("AuthFailure", 401)) as server:
+        config = Config(keys, endpoints={"ec2": server.url}, beside=True)
+        refused = _met("aws_cn", config, "places")
+        assert _met("aws", config, "places").endswith("look at AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY")
+    assert refused.startswith("aws_cn ec2 DescribeRegions")
+    assert refused.endswith(f"look at {own}AWS_ACCESS_KEY_ID and {own}AWS_SECRET_ACCESS_KEY")
+    with ec2(lambda _: refusal("UnauthorizedOperation", 403)) as server:
+        forbidden = _met("aws_cn", Config(keys, endpoints={"ec2": server.url}, beside=True), "places")
+    assert forbidden.endswith("then run `gpufare sync aws_cn`")
+    assert "ec2:DescribeRegions" in forbidden
+
+
+def test_a_setting_that_cannot_be_used_is_named_as_the_accounts_own() -> None:
+    config = Config(FIRST, ("ap-nanjing",), "intl", {"region": "nowhere", "cvm": "nowhere"})
+    assert _met("tencent_intl", config, "places").startswith(f"{OWN}ENDPOINTS__REGION is no address")
+
+
+@pytest.mark.parametrize("kind", list(PROVIDERS))
+def test_a_key_that_cannot_be_sent_is_named_as_it_was_set_for_every_provider(kind: str) -> None:
+    contract = contract_of(kind)
+    variables = [name for name in contract.config.environ if is_credential(kind, name)]
+    assert all(name.startswith(VARIABLES[kind]) for name in variables)
+    with canned(Canned(200, b"{}")) as server:
+        for name in variables:
+            bent = replace(contract.at(server.url), environ={**contract.config.environ, name: "clé"})
+            for feed in provider(f"{kind}_two", bent).feeds():
+                if feed.name not in contract.keyless:
+                    with pytest.raises(
+                        AuthFailed, match=f"GPUFARE_PROVIDERS__{kind.upper()}_TWO__CREDENTIALS__{name} "
+                    ):
+                        contract.drained(feed)
+
+
+def test_the_variables_of_every_provider_are_those_that_the_settings_take() -> None:
+    assert {kind: tuple(f"{VARIABLES[kind]}*" for _ in known.credentials) for kind, known in OUTSIDE.items()} == {
+        kind: tuple(re.sub(r"(?<=_)API_KEY$", "*", one) for one in known.credentials) for kind, known in OUTSIDE.items()
+    }
+
+
 def test_two_sites_side_by_side_are_never_mixed(tmp_path: Path) -> None:
     with simcloud.start("demo", providers=("tencent",)) as cn, simcloud.start("demo", providers=("tencent",)) as intl:
         cn.options("tencent", secret_id="first", secret_key="S3cr3t-of-the-first")
@@ -141,3 +200,22 @@ def test_two_sites_side_by_side_are_never_mixed(tmp_path: Path) -> None:
             assert observed == {"tencent_intl"}
         assert {seen.credential for seen in cn.requests()} == {"first"}
         assert {seen.credential for seen in intl.requests()} == {"second"}
+
+
+def test_another_accounts_keys_in_the_place_of_the_first_leave_nothing_that_the_first_was_told(tmp_path: Path) -> None:
+    """Its price must not stand as confirmed beside stock that the other account is told of."""
+    with simcloud.start("demo", providers=("tencent",)) as sim:
+        at: Any = {"cvm": sim.tencent.url, "region": sim.tencent.url}
+        sim.options("tencent", secret_id="first", secret_key="S3cr3t-of-the-first")
+        with gpufare(tmp_path, real("tencent", "ap-nanjing", site="cn", environ=FIRST, **at)) as app:
+            app.sync()
+            assert app.offers("provider=tencent")
+            second = {"TENCENTCLOUD_SECRET_ID": "second", "TENCENTCLOUD_SECRET_KEY": SECRET}
+            app.configured = [real("tencent", "ap-nanjing", site="cn", environ=second, **at)]
+            app.plan()
+            assert app.offers("provider=tencent") == []
+            assert app.cheapest("gpu=v100&provider=tencent")["verdict"] == "no_source", "not read, and not sold out"
+            assert app.feed("tencent", "stock")["reason"] == "not polled yet"
+            sim.options("tencent", secret_id="second", secret_key=SECRET)
+            app.sync()
+            assert app.offers("provider=tencent")

@@ -103,7 +103,7 @@ def test_a_failing_provider_is_a_source_with_the_time_of_its_last_good_data(tmp_
         "feed": "stock",
         "last_success": "2026-11-30T08:00:00Z",
         "age_s": 600,
-        "status": "failing",
+        "status": "stale",
         "error": "HTTP 500 from the provider",
     }
     filled.engine.dispose()

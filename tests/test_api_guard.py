@@ -3,7 +3,9 @@
 from collections.abc import Iterator
 from pathlib import Path
 
+import anyio
 import pytest
+from starlette.types import Message, Scope
 
 from api.config import ListenError, check_listen
 from api.guard import MAX_BODY_BYTES, MAX_QUERY_BYTES
@@ -132,6 +134,41 @@ def test_a_long_body_is_refused_whether_or_not_it_says_so(filled: Filled) -> Non
     with served(filled) as server:
         problem_of(server.client.post("/sync", content=b" " * (MAX_BODY_BYTES + 1), headers=headers), 413)
         problem_of(server.client.post("/sync", content=chunks(), headers=headers), 413)
+
+
+def test_a_client_that_leaves_within_its_body_is_no_fault_of_ours(filled: Filled) -> None:
+    """As ASGI tells it: a part of the body, then that nobody is there."""
+    coming: list[Message] = [
+        {"type": "http.request", "body": b"{", "more_body": True},
+        {"type": "http.disconnect"},
+    ]
+
+    async def receive() -> Message:
+        return coming.pop(0)
+
+    async def send(_message: Message) -> None:
+        pass
+
+    with served(filled) as server:
+        headers = [(b"host", b"127.0.0.1"), (b"content-type", b"application/json"), (b"content-length", b"50")]
+        scope: Scope = {
+            "type": "http",
+            "asgi": {"version": "3.0"},
+            "http_version": "1.1",
+            "scheme": "http",
+            "method": "POST",
+            "path": "/sync",
+            "raw_path": b"/sync",
+            "query_string": b"",
+            "root_path": "",
+            "headers": headers,
+            "client": ("127.0.0.1", 1),
+            "server": ("127.0.0.1", 8000),
+        }
+        anyio.run(server.client.app, scope, receive, send)
+        counted = [line for line in server.client.get("/metrics").text.splitlines() if 'route="/sync"' in line]
+    assert any('status="499"' in line for line in counted), counted
+    assert not any('status="500"' in line for line in counted)
 
 
 def test_the_token_is_shown_nowhere(filled: Filled) -> None:

@@ -90,10 +90,18 @@ def _caught(tree: ast.AST) -> Iterator[str]:
     """The names of the exceptions that a tree catches or suppresses; "" for a bare `except`."""
     for node in ast.walk(tree):
         if isinstance(node, ast.ExceptHandler):
+            if _passes_on(node):
+                continue
             yield from [""] if node.type is None else _names(node.type)
         elif isinstance(node, ast.Call) and ast.unparse(node.func).rpartition(".")[2] == "suppress":
             for argument in node.args:
                 yield from _names(argument)
+
+
+def _passes_on(handler: ast.ExceptHandler) -> bool:
+    """Whether it always raises what it caught again, after saying it in other words or leaving something out of it."""
+    last = handler.body[-1]
+    return handler.type is not None and isinstance(last, ast.Raise) and last.exc is None
 
 
 def _names(node: ast.expr) -> Iterator[str]:

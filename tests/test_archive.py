@@ -8,8 +8,9 @@ from tempfile import TemporaryDirectory
 
 import pytest
 from sqlalchemy import Engine, select
+from structlog.testing import capture_logs
 
-from catalog.facts import Offered, Zone
+from catalog.facts import Fact, Offered, Zone
 from catalog.offers import StockNow
 from catalog.snapshot_data import snapshot_rows
 from catalog.words import Evidence, Level, Purchase
@@ -301,3 +302,36 @@ def test_a_snapshots_word_is_never_stock() -> None:
     said = StockNow(level=Level.IN_STOCK, evidence=Evidence.SNAPSHOT, seen_at=START, fresh_for=timedelta(days=1))
     assert said.stale(START)
     assert not said.tells_level
+
+
+def test_a_third_of_a_card_as_a_provider_rounds_it_is_carried_exactly(tmp_path: Path) -> None:
+    here, there = Filled(tmp_path), engine_in(tmp_path / "there")
+    here.plan("aws", ("stock", US))
+    facts = [
+        *sold(US, "third", "1", gpu_count=Fraction("0.3333333")),
+        *sold(US, "many", "1", gpu_count=Fraction(10**6)),
+    ]
+    here.poll("aws", "stock", US, facts)
+    assert export(here.engine, tmp_path / "state.zip", ALL, here.now) == {"aws": 2}
+    import_file(there, tmp_path / "state.zip", here.now)
+    counts = {one.machine.instance_type: one.machine.gpu_count for one in offers_of(there)}
+    assert counts == {"third": Fraction(3333333, 10**7), "many": Fraction(10**6)}
+
+
+def test_what_no_import_takes_is_left_out_of_the_file_and_told(tmp_path: Path) -> None:
+    here, there = Filled(tmp_path), engine_in(tmp_path / "there")
+    here.plan("aws", ("stock", US))
+    odd = sold(US, "odd", "1", gpu_count=Fraction(1, 10**50))
+    old: list[Fact] = [
+        machine(US, "old"),
+        price(US, "old", "1", as_of=datetime(1980, 1, 1, tzinfo=UTC)),
+        stock(US, "old"),
+    ]
+    here.poll("aws", "stock", US, [*sold(US, "well", "1"), *odd, *old])
+    with capture_logs() as logs:
+        assert export(here.engine, tmp_path / "state.zip", ALL, here.now) == {"aws": 1}
+    (told,) = [entry for entry in logs if "left out" in entry["event"]]
+    assert (told["log_level"], told["provider"], told["offers"]) == ("warning", "aws", 2)
+    assert told["first"].startswith(f"aws {US} o")
+    import_file(there, tmp_path / "state.zip", here.now)
+    assert [one.machine.instance_type for one in offers_of(there)] == ["well"]

@@ -1,6 +1,7 @@
 """Whatever polls leave in a database is the same after an export and an import, only as a snapshot."""
 
 from datetime import UTC, datetime
+from fractions import Fraction
 from typing import Any
 
 from hypothesis import HealthCheck, given, settings
@@ -25,7 +26,9 @@ machine_facts = st.builds(
     region=st.just(US),
     instance_type=names,
     gpu=st.sampled_from([None, "t4-16g", "h100-sxm5-80g"]),
-    gpu_count=st.none() | st.fractions(1, 8, max_denominator=8),
+    gpu_count=st.none()
+    | st.fractions(1, 8, max_denominator=8)
+    | st.sampled_from([Fraction("0.3333333"), Fraction(10**6), Fraction(10**39, 7)]),
     gpu_raw=text,
     vram_mib=positive,
     vcpus=positive,
@@ -94,5 +97,59 @@ def test_whatever_was_polled_arrives_as_it_stood(polls: tuple[list[Fact], ...], 
     export(filled.engine, folder / "state.zip", ALL, filled.now)
     import_file(there, folder / "state.zip", filled.now)
     same(offers_of(filled.engine), offers_of(there), filled.now)
+    filled.engine.dispose()
+    there.dispose()
+
+
+strange_names = st.sampled_from(["m1", "m\0", "m\ufffd", "m\ufffe", "n" * 10])
+past_days = st.datetimes(datetime(1970, 1, 2), datetime(2026, 11, 1), timezones=st.just(UTC))  # noqa: DTZ001
+strange_machines = st.builds(
+    Machine,
+    region=st.just(US),
+    instance_type=strange_names,
+    gpu=st.just("t4-16g"),
+    gpu_count=st.none() | st.fractions(min_value=Fraction(1, 10**50)).filter(bool) | st.just(Fraction(10**60, 7)),
+    gpu_raw=st.sampled_from(["", "x" * 10, "x" * (1 << 20), "a\0b"]),
+    vcpus=st.none() | st.integers(1, 2**62),
+    memory_mib=st.none() | st.integers(1, 2**62),
+)
+strange_prices = at_places(
+    Price,
+    region=st.just(US),
+    instance_type=strange_names,
+    purchase=purchases,
+    nanos=st.integers(10**6, 2**62),
+    currency=st.just("USD"),
+    source=text.filter(bool),
+    as_of=st.none() | past_days,
+)
+strange_stocks = at_places(
+    Stock,
+    region=st.just(US),
+    instance_type=strange_names,
+    purchases=st.frozensets(purchases, min_size=1),
+    level=st.sampled_from(Level),
+    evidence=st.just(Evidence.REPORTED),
+    quantity=st.none() | st.integers(-(2**62), 2**62),
+)
+
+
+@given(facts=st.lists(strange_machines | strange_prices | strange_stocks | price_facts | machine_facts, max_size=8))
+@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+def test_whatever_the_store_holds_an_export_of_it_is_one_that_an_import_takes(
+    facts: list[Fact], tmp_path_factory: Any
+) -> None:
+    """One record that no import takes must not cost the others: it is left out, and the rest arrives as it stood."""
+    folder = tmp_path_factory.mktemp("strange")
+    (folder / "here").mkdir()
+    filled, there = Filled(folder / "here"), engine_in(folder / "there")
+    filled.plan("aws", ("stock", US))
+    filled.plan("tencent", ("stock", "x"))
+    filled.poll("tencent", "stock", "x", sold("x", "always", "1"))
+    filled.poll("aws", "stock", US, facts)
+    counted = export(filled.engine, folder / "state.zip", ALL, filled.now)
+    brought = import_file(there, folder / "state.zip", filled.now)
+    assert {name: one.offers for name, one in brought.providers.items() if one.offers} == counted
+    assert counted["tencent"] == 1
     filled.engine.dispose()
     there.dispose()

@@ -32,7 +32,7 @@ class TestAws(CollectorContract):
     regions: ClassVar[tuple[str, ...]] = ("us-east-1",)
     services: ClassVar[tuple[str, ...]] = ("ec2", "pricing", "price_list", "spot_advisor")
     keyless: ClassVar[frozenset[str]] = frozenset({"prices", "scores"})
-    unbounded: ClassVar[frozenset[str]] = frozenset({"places", "machines", "spot", "stock", "prices"})
+    unbounded: ClassVar[frozenset[str]] = frozenset({"prices"})
     documented: ClassVar[Mapping[str, str]] = {
         f"machines/SupportedUsageClasses.{number}": "a usage class that is not listed is not sold"
         for number in range(3)

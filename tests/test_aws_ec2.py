@@ -1,5 +1,6 @@
 """AWS's feeds through the real boto3: what is asked, in which region, and what goes wrong."""
 
+import gzip
 import json
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
@@ -224,7 +225,13 @@ def test_spot_is_asked_for_from_now_on_under_both_descriptions_of_linux() -> Non
 
 def test_aws_china_is_asked_at_home_and_billed_in_yuan() -> None:
     china = {"regions": ("cn-north-1",)}
-    with ec2(region_of_everything) as server:
+
+    def answer(call: Call) -> Answer:
+        told = json.dumps(region_of_everything(call), default=str).replace('"us-east-1', '"cn-north-1')
+        found: Answer = json.loads(told)
+        return found
+
+    with ec2(answer) as server:
         fetched("places", server, "", **china)
         (page,) = fetched("spot", server, "cn-north-1", **china)
         assert {
@@ -339,6 +346,55 @@ def test_an_answer_that_cannot_be_read_is_kept_for_a_report() -> None:
         list(feed("spot", Config(KEYS, endpoints={"ec2": server.url})).fetch(Cell("aws", "spot", "us-east-1"), NOW, {}))
     assert caught.value.page is not None
     assert caught.value.page.body == b"<html>hello</html>"
+
+
+def of_canned(server_url: str) -> list[Page]:
+    built = feed("spot", Config(KEYS, endpoints={"ec2": server_url}))
+    return list(built.fetch(Cell("aws", "spot", "us-east-1"), NOW, {}))
+
+
+def test_a_body_that_swells_beyond_64_mib_is_given_up_and_its_beginning_kept() -> None:
+    """Some 65 KB on the wire."""
+    swollen = Canned(200, gzip.compress(b" " * (65 * 1024 * 1024)), {"Content-Encoding": "gzip"})
+    with canned(swollen) as server, pytest.raises(Drift, match="larger than 67108864 bytes") as caught:
+        of_canned(server.url)
+    assert caught.value.page is not None
+    assert caught.value.page.body == b" " * 64 * 1024
+
+
+def test_an_answer_that_drips_for_ever_holds_no_poll_be_it_of_who_hands_out_the_credentials(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """EC2's own is in the contract."""
+    profile = "[profile work]\nrole_arn = arn:aws:iam::1:role/r\nsource_profile = keys\nregion = us-east-1\n"
+    keys = "[profile keys]\naws_access_key_id = AKIDEXAMPLE\naws_secret_access_key = invented\n"
+    (tmp_path / "config").write_text(profile + keys, "utf-8")
+    monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "config"))
+    with canned(Canned(200, b" " * 4000, drip_s=0.05)) as server:
+        monkeypatch.setenv("AWS_ENDPOINT_URL_STS", server.url)
+        told = Config({"AWS_PROFILE": "work"}, endpoints={"ec2": server.url}, timeout=timedelta(seconds=1))
+        with pytest.raises(Unavailable, match="no whole answer within 1 s"):
+            list(feed("spot", told).fetch(Cell("aws", "spot", "us-east-1"), NOW, {}))
+        assert [b"AssumeRole" in body for _, _, body in server.requests] == [True]
+
+
+def test_what_is_sent_is_what_was_signed() -> None:
+    """The signature is computed anew over what came."""
+    from botocore.auth import SigV4Auth
+    from botocore.awsrequest import AWSRequest
+    from botocore.credentials import Credentials
+
+    with canned(Canned(200, b"")) as server, pytest.raises(Drift):
+        of_canned(server.url)
+    ((path, headers, body),) = server.requests
+    said = {name.casefold(): value for name, value in headers.items()}
+    signed = said["authorization"].partition("SignedHeaders=")[2].partition(",")[0].split(";")
+    assert "content-type" in signed
+    again = AWSRequest("POST", server.url + path, {name: said[name] for name in signed}, body)
+    again.context["timestamp"] = said["x-amz-date"]
+    signer = SigV4Auth(Credentials(KEYS["AWS_ACCESS_KEY_ID"], KEYS["AWS_SECRET_ACCESS_KEY"]), "ec2", "us-east-1")
+    expected = signer.signature(signer.string_to_sign(again, signer.canonical_request(again)), again)
+    assert said["authorization"].endswith(f"Signature={expected}")
 
 
 def test_every_page_batch_and_question_to_the_home_region_waits_for_its_slot() -> None:

@@ -292,14 +292,12 @@ FAMILY = "StandardNCADSA100v4Family"
             [usage("Standard NCADSA100v4 Family", 23)],
             "NO_QUOTA: Standard NCADSA100v4 Family 0 of 23 vCPUs used, one machine takes 24",
         ),
-        ([usage(FAMILY, 96, 73)], f"NO_QUOTA: {FAMILY} 73 of 96 vCPUs used, one machine takes 24"),
-        ([usage(FAMILY, 96, 96)], f"NO_QUOTA: {FAMILY} 96 of 96 vCPUs used"),
-        ([usage(FAMILY, 96, 100)], f"NO_QUOTA: {FAMILY} 100 of 96 vCPUs used"),
+        ([usage(FAMILY, 23, 23)], f"NO_QUOTA: {FAMILY} 23 of 23 vCPUs used, one machine takes 24"),
         ([usage(FAMILY, 0, None)], f"NO_QUOTA: {FAMILY} limit of 0 vCPUs, use not stated"),
         ([usage(FAMILY, 96), usage("cores", 0)], "NO_QUOTA: cores 0 of 0 vCPUs used"),
     ],
 )
-def test_a_quota_without_room_for_one_machine_restricts_what_is_deployed_and_not_spot(
+def test_a_quota_below_what_one_machine_takes_restricts_what_is_deployed_and_not_spot(
     usages: Sequence[Mapping[str, Any]], said: str
 ) -> None:
     """Families are spelt with and without blanks, in any case."""
@@ -311,7 +309,9 @@ def test_a_quota_without_room_for_one_machine_restricts_what_is_deployed_and_not
     ("usages", "said"),
     [
         ([usage(FAMILY, 96, 48)], {"on_demand": f"quota {FAMILY}: 48 of 96 vCPUs used"}),
-        ([usage(FAMILY, 96, 72)], {"on_demand": f"quota {FAMILY}: 72 of 96 vCPUs used"}),
+        ([usage(FAMILY, 24, 24)], {"on_demand": f"quota {FAMILY}: 24 of 24 vCPUs used"}),
+        ([usage(FAMILY, 96, 73)], {"on_demand": f"quota {FAMILY}: 73 of 96 vCPUs used"}),
+        ([usage(FAMILY, 96, 100)], {"on_demand": f"quota {FAMILY}: 100 of 96 vCPUs used"}),
         ([usage(FAMILY, 24, None)], {"on_demand": f"quota {FAMILY}: limit of 24 vCPUs, use not stated"}),
         (
             [usage("cores", 350, 28), usage(FAMILY, 96)],
@@ -320,14 +320,15 @@ def test_a_quota_without_room_for_one_machine_restricts_what_is_deployed_and_not
         ([usage("lowPriorityCores", 24)], {"spot": "quota lowPriorityCores: 0 of 24 vCPUs used"}),
         ([usage("lowPriorityCores", 0)], {"spot": "restricted: NO_QUOTA: lowPriorityCores 0 of 0 vCPUs used"}),
         (
-            [usage("lowPriorityCores", 100, 90)],
-            {"spot": "restricted: NO_QUOTA: lowPriorityCores 90 of 100 vCPUs used, one machine takes 24"},
+            [usage("lowPriorityCores", 20, 10)],
+            {"spot": "restricted: NO_QUOTA: lowPriorityCores 10 of 20 vCPUs used, one machine takes 24"},
         ),
+        ([usage("lowPriorityCores", 100, 90)], {"spot": "quota lowPriorityCores: 90 of 100 vCPUs used"}),
         ([usage("standardNDSH100v5Family", 0)], {}),
         ([], {}),
     ],
 )
-def test_a_quota_with_room_is_told_in_words_of_what_is_sold_and_one_that_is_not_known_says_nothing(
+def test_a_quota_is_told_in_words_of_what_is_sold_however_much_is_used_and_one_that_is_not_known_says_nothing(
     usages: Sequence[Mapping[str, Any]], said: Mapping[str, str]
 ) -> None:
     found = details(machines(sku(), usages=usages))
@@ -344,9 +345,9 @@ def test_spot_that_is_not_listed_has_no_quota_and_what_is_refused_keeps_its_reas
 
 def test_a_machine_of_unknown_size_needs_one_vcpu_at_least() -> None:
     nameless = sku("Standard_NC99zz_X9_v9", caps={"vCPUs": None, "vCPUsAvailable": None})
-    full, roomy = (details(machines(nameless, usages=[usage(FAMILY, 9, used)])) for used in (9, 8))
-    assert set(full.values()) == {f"restricted: NO_QUOTA: {FAMILY} 9 of 9 vCPUs used"}
-    assert set(roomy.values()) == {f"quota {FAMILY}: 8 of 9 vCPUs used"}
+    none, one = (details(machines(nameless, usages=[usage(FAMILY, limit)])) for limit in (0, 1))
+    assert set(none.values()) == {f"restricted: NO_QUOTA: {FAMILY} 0 of 0 vCPUs used"}
+    assert set(one.values()) == {f"quota {FAMILY}: 0 of 1 vCPUs used"}
 
 
 @pytest.mark.parametrize("limit", [None, -1])

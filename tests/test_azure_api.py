@@ -39,6 +39,7 @@ from collectors.base import (
     Unavailable,
 )
 from collectors.registry import provider
+from scheduler.scrub import Scrubber
 from tests.support.contract import SECRET, counted_calls
 from tests.support.pages import NOW
 from tests.test_azure import KEYS, item, sku, usage
@@ -404,6 +405,45 @@ def test_a_token_that_cannot_be_had_has_its_own_error(answer: Response, kind: ty
         error = failed("places", config(cloud, *ALL))
     assert type(error) is kind, error
     assert len(cloud.asked) == 1
+
+
+TOKEN = "eyJ0eXAiOiJKV1QiLCJhbGciOiJSUzI1NiJ9.SECRETBEARERTOKEN.c2ln"
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        Response(f'{{"token_type": "Bearer", "expires_in": 3599, "access_token": "{TOKEN}"', 200),
+        as_json({"token_type": "Bearer", "access_token": [TOKEN]}),
+        Response(f"<html>{TOKEN}</html>", 405),
+        Response(f"<html>{TOKEN}</html>", 302, {"Location": "/"}),
+    ],
+)
+def test_no_answer_of_a_login_is_kept_for_a_report(answer: Response) -> None:
+    """It may be a whole token, cut before its last brace."""
+    with azures(token=answer) as cloud:
+        error = failed("places", config(cloud, *ALL))
+    assert isinstance(error, Drift)
+    assert error.page is None
+    assert TOKEN not in str(error)
+
+
+def test_a_token_that_an_answer_repeats_is_kept_nowhere() -> None:
+    """As a proxy's page does, which shows the request."""
+
+    def echo(request: Request) -> Response:
+        return Response(f"<html>{dict(request.headers)}</html>", 400)
+
+    token = as_json({"token_type": "Bearer", "expires_in": 3599, "access_token": TOKEN})
+    with azures(token=token, locations=echo) as cloud:
+        told = config(cloud, *ALL)
+        error = failed("places", told)
+    assert isinstance(error, Drift)
+    assert error.page is not None
+    assert TOKEN.encode() in error.page.body
+    kept = Scrubber(told.environ).body(error.page.body)
+    assert b"SECRETBEARERTOKEN" not in kept
+    assert b"Bearer ***" in kept
 
 
 def test_a_server_on_loopback_without_tokens_takes_any_and_the_secret_is_sent_to_nobody() -> None:

@@ -176,7 +176,7 @@ def test_a_database_that_fails_leaves_the_last_good_offers_and_is_told_of_once(f
         response = server.client.get("/readyz")
         assert (response.status_code, response.json()["detail"]) == (
             503,
-            "the database cannot be read (OperationalError)",
+            "the database cannot be read (it has no tables: `gpufare migrate` makes them)",
         )
         with writing(filled.engine) as connection:
             connection.execute(text("ALTER TABLE hidden RENAME TO cells"))

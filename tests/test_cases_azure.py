@@ -297,7 +297,7 @@ def test_a_quota_of_zero_restricts_and_one_that_is_granted_does_not(tmp_path: Pa
 
 def test_a_quota_is_told_beside_what_is_listed_and_offers_nothing_by_itself(tmp_path: Path) -> None:
     family = "StandardNCADSA100v4Family"
-    usages = [usage(family, 96, 48), usage("cores", 350, 60), usage("lowPriorityCores", 10)]
+    usages = [usage(family, 95, 48), usage("cores", 350, 60), usage("lowPriorityCores", 10)]
     served = {
         "skus": as_json({"value": [sku(A100), sku("Standard_NC96ads_A100_v4", caps={"vCPUsAvailable": "96"})]}),
         "usages": as_json({"value": usages}),
@@ -309,16 +309,32 @@ def test_a_quota_is_told_beside_what_is_listed_and_offers_nothing_by_itself(tmp_
             (one["stock"]["level"], one["stock"]["evidence"], one["stock"]["detail"], one["stock"]["confirmed"])
             for one in app.offers(f"instance_type={A100}&purchase=on_demand")
         }
-        words = f"quota {family}: 48 of 96 vCPUs used; quota cores: 60 of 350 vCPUs used"
+        words = f"quota {family}: 48 of 95 vCPUs used; quota cores: 60 of 350 vCPUs used"
         assert stock == ("unknown", "listed", words, False)
         assert app.best("gpu=a100-80g") == ("1", A100, "3.673")
         full = app.offers("instance_type=Standard_NC96ads_A100_v4&purchase=on_demand")
         assert {one["stock"]["detail"] for one in full} == {
-            f"restricted: NO_QUOTA: {family} 48 of 96 vCPUs used, one machine takes 96"
+            f"restricted: NO_QUOTA: {family} 48 of 95 vCPUs used, one machine takes 96"
         }
         assert app.cheapest("gpu=a100-80g&count=1&spot=true")["best"] is None
         purchases = {one["purchase"] for one in app.offers("gpu=a100-80g")}
         assert purchases == {"on_demand", "spot"}, "neither a quota nor its lack sells a reservation"
+
+
+def test_a_quota_that_is_used_up_when_it_is_read_takes_nothing_from_the_answer(tmp_path: Path) -> None:
+    """What is used is hours old: the machine that used it may be deleted a minute after the poll."""
+    family = "StandardNCADSA100v4Family"
+    served = {
+        "skus": as_json({"value": [sku(A100)]}),
+        "usages": as_json({"value": [usage(family, 24, 24)]}),
+        "prices": of_region([item(3.673, A100)]),
+    }
+    with azures(**served) as cloud, gpufare(tmp_path, configured(cloud)) as app:
+        app.sync("machines", "prices")
+        assert app.best("gpu=a100-80g") == ("1", A100, "3.673")
+        details = {one["stock"]["detail"] for one in app.offers("gpu=a100-80g&purchase=on_demand")}
+        assert details == {f"quota {family}: 24 of 24 vCPUs used"}
+        assert app.cheapest("gpu=a100-80g")["rejected"].get("restricted", 0) == 0
 
 
 def test_regions_that_fail_harm_no_others(tmp_path: Path) -> None:

@@ -106,7 +106,7 @@ def test_a_composed_price_is_whole_wherever_it_is_read(tmp_path: Path) -> None:
         assert "3.673385" in dict(zip(columns, values, strict=True)).values()
 
 
-def test_a_quota_of_none_restricts_and_one_with_room_is_told_beside_what_is_listed(tmp_path: Path) -> None:
+def test_a_quota_of_none_restricts_and_one_that_is_used_up_is_told_beside_what_is_listed(tmp_path: Path) -> None:
     says = GcpSays({"test-r1-a": [machine_type("a2-highgpu-1g", 12, 85, "nvidia-tesla-a100")]}, A2_SKUS)
     says.quotas = [{"metric": "NVIDIA_A100_GPUS", "limit": 0.0, "usage": 0.0}]
     says.quotas += [{"metric": "PREEMPTIBLE_NVIDIA_A100_GPUS", "limit": 16.0, "usage": 4.0}]
@@ -117,12 +117,12 @@ def test_a_quota_of_none_restricts_and_one_with_room_is_told_beside_what_is_list
         said = "restricted: NO_QUOTA: NVIDIA_A100_GPUS 0 of 0 GPUs used"
         assert (stock["level"], stock["evidence"], stock["detail"]) == ("unknown", "listed", said)
         assert {one["purchase"] for one in app.offers()} == {"on_demand"}, "a quota of spot is no spot price"
-        says.quotas[0]["limit"] = 16.0
+        says.quotas[0] |= {"limit": 16.0, "usage": 16.0}
         app.later(hours=6)
         app.sync("machines")
         assert app.best("gpu=a100-40g") == ("test-r1-a", "a2-highgpu-1g", "3.6734")
         stock = app.offer("purchase=on_demand")["stock"]
-        said = "quota NVIDIA_A100_GPUS: 0 of 16 GPUs used"
+        said = "quota NVIDIA_A100_GPUS: 16 of 16 GPUs used"
         assert (stock["evidence"], stock["detail"], stock["confirmed"]) == ("listed", said, False)
 
 

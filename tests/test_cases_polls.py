@@ -168,10 +168,11 @@ def test_a_provider_that_failed_for_weeks_is_named_with_its_last_success(tmp_pat
         app.later(days=43)
         app.sync()
         shown = app.feed("p1", "stock")
-        assert (shown["status"], shown["last_success"], shown["age_s"] // 86400) == ("failing", good, 43)
+        assert (shown["status"], shown["last_success"], shown["age_s"] // 86400) == ("stale", good, 43)
+        assert shown["reason"] == "no", "the error stays beside it"
         answer = app.cheapest("gpu=h100")
         source = source_of(answer, "p1", "stock")
-        assert (source["status"], source["last_success"]) == ("failing", good)
+        assert (source["status"], source["last_success"]) == ("stale", good)
         assert (answer["verdict"], answer["best"]["stock"]["stale"]) == ("unconfirmed", True)
         assert app.get("/readyz")["status"] == "ready"
 

@@ -290,7 +290,7 @@ def test_a_price_list_out_of_reach_for_a_month_shows_its_age_everywhere(tmp_path
         assert (best["native_price"]["observed_at"], best["native_price"]["stale"]) == (seen, True)
         assert (best["stock"]["confirmed"], answer["verdict"]) == (False, "unconfirmed")
         source = source_of(answer, "aws", "prices")
-        assert (source["status"], source["last_success"], source["age_s"] // 86400) == ("failing", seen, 30)
+        assert (source["status"], source["last_success"], source["age_s"] // 86400) == ("stale", seen, 30)
         assert app.feed("aws", "prices")["age_s"] // 86400 == 30
         assert app.metric("gpufare_feed_age_seconds", provider="aws", feed="prices") // 86400 == 30
         assert app.get("/readyz")["status"] == "ready"

@@ -186,7 +186,7 @@ def test_one_provider_that_fails_leaves_the_others_answer_and_says_since_when(tm
         answer = app.cheapest("gpu=h100")
         assert (answer["best"]["provider"], answer["best"]["price_per_hour"]) == ("a", "2")
         source = source_of(answer, "b", "stock")
-        assert (source["status"], source["last_success"], source["error"]) == ("failing", good, "HTTP 500")
+        assert (source["status"], source["last_success"], source["error"]) == ("stale", good, "HTTP 500")
 
 
 def test_a_model_is_told_from_its_family(tmp_path: Path) -> None:

@@ -6,8 +6,12 @@ import logging
 import os
 import re
 import sqlite3
+import subprocess
+import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from decimal import Decimal
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -21,9 +25,11 @@ import simcloud
 from catalog.parameters import PARAMETERS
 from cli import app
 from collectors.registry import PROVIDERS
+from commands.showing import place
 from simcloud import Sim
 from tests.support.commands import environment, run_into
 
+ROOT = Path(__file__).parent.parent
 COMMANDS = (
     "serve",
     "api",
@@ -107,6 +113,16 @@ def test_every_parameter_of_this_version_is_an_option(shell: Shell, command: str
     leading = {"gpu"} if command == "cheapest" else set()
     options = [f"--{name.replace('_', '-')} " for name in PARAMETERS if name not in leading]
     assert [option for option in options if option not in said] == []
+
+
+def test_version_is_one_line_and_loads_nothing_heavy() -> None:
+    code = "import atexit, sys; atexit.register(lambda: print(*sorted(sys.modules))); import cli; cli.main()"
+    asked = subprocess.run(  # noqa: S603
+        [sys.executable, "-c", code, "--version"], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    said, loaded = asked.stdout.splitlines()
+    assert said == f"gpufare {version('gpufare')}"
+    assert not {"boto3", "sqlalchemy", "fastapi", "tencentcloud", "settings"} & set(loaded.split())
 
 
 # --- cheapest ---------------------------------------------------------------------------------------------------------
@@ -197,6 +213,31 @@ def test_a_table_in_a_pipe_has_a_whole_line_for_each_offer(shell: Shell) -> None
     lines = [line for line in asked.stdout.splitlines() if "Standard_NC24ads_A100_v4  1x a100-pcie-80g" in line]
     assert len(lines) == 4
     assert "…" not in asked.stdout
+
+
+@pytest.mark.parametrize(
+    ("region", "zone", "zone_id", "shown"),
+    [
+        ("eastus", "1", "eastus-az1", "eastus 1"),
+        ("eastus", None, None, "eastus"),
+        ("us-east-1", "us-east-1a", "use1-az1", "us-east-1a"),
+        ("us-east-1", None, "use1-az1", "us-east-1 use1-az1"),
+        ("us-west-2", "us-west-2-lax-1a", None, "us-west-2-lax-1a"),
+        ("CA", "CA-MTL-1", None, "CA-MTL-1"),
+    ],
+)
+def test_a_place_in_a_table_has_its_region(region: str, zone: str | None, zone_id: str | None, shown: str) -> None:
+    assert place({"region": region, "zone": zone, "zone_id": zone_id}) == shown
+
+
+def test_the_table_of_offers_has_the_region_of_azures_zones(shell: Shell) -> None:
+    with simcloud.start("demo", providers=("azure",)) as azure:
+        shell.environ |= azure.env() | {"GPUFARE_PROVIDERS__AZURE__REGIONS": "eastus"}
+        shell.run("sync", "azure")
+    asked = shell.run("offers", "--provider", "azure", "--limit", "1000")
+    places = set(re.findall(r"^azure +(\S+(?: \S+)?)  ", asked.stdout, re.MULTILINE))
+    assert {"eastus 1", "eastus 2", "eastus 3"} <= places
+    assert not {"1", "2", "3"} & places
 
 
 @pytest.fixture
@@ -660,6 +701,17 @@ def test_a_damaged_database_is_status_2_in_a_sentence(synced: Shell, command: li
     assert "Traceback" not in asked.stderr
 
 
+@pytest.mark.parametrize("command", [*READING, ["migrate"], ["sync"], ["worker"]], ids=lambda command: command[0])
+@pytest.mark.parametrize("address", ["user:half@s3cret@127.0.0.1:1/x", "/x?host=127.0.0.1&port=abc&password=s3cret"])
+def test_a_database_address_that_cannot_be_read_is_status_2_and_no_half_of_its_password_shown(
+    shell: Shell, command: list[str], address: str
+) -> None:
+    asked = shell.run(*command, GPUFARE_DATABASE_URL=f"postgresql+psycopg://{address}")
+    assert (asked.exit_code, asked.stdout) == (2, "")
+    assert asked.stderr.startswith("gpufare: GPUFARE_DATABASE_URL ")
+    assert "s3cret" not in asked.stderr
+
+
 # --- the providers in use ---------------------------------------------------------------------------------------------
 
 
@@ -689,3 +741,13 @@ def test_a_region_of_a_fallback_list_that_is_not_known_leaves_the_others_to_fall
     asked = synced.run(*question, **lists)
     assert json.loads(asked.stdout)["query"]["fallback"] == [["tencent:ap-nanjing"]]
     assert "fallback=CA" in asked.stderr
+
+
+def test_the_cost_of_a_job_is_a_column_where_it_was_asked(synced: Shell) -> None:
+    asked = ("cheapest", "v100", "--region", "ap-nanjing", "--currency", "CNY")
+    with_job, without = synced.run(*asked, "--hours", "10"), synced.run(*asked)
+    best = json.loads(synced.run(*asked, "--hours", "10", "--json").stdout)["best"]
+    assert "the job" not in without.stdout
+    assert "the job" in with_job.stdout
+    assert f"{best['job_cost']} CNY" in with_job.stdout
+    assert Decimal(best["job_cost"]) == Decimal(best["price_per_hour"]) * 10

@@ -9,12 +9,14 @@ from pathlib import Path
 import pytest
 import typer
 
+import simcloud
 from api.app import create_app
 from api.config import ApiConfig
 from catalog.fx import ecb_rates
 from cli import app
 from collectors.registry import PROVIDERS
 from settings import FEEDS, OUTSIDE, describe
+from simcloud import Sim
 from store.engine import open_engine
 
 ROOT = Path(__file__).parent.parent
@@ -116,6 +118,32 @@ def test_every_page_of_docs_is_in_its_index() -> None:
 @pytest.mark.parametrize("feed", FEEDS)
 def test_every_feed_is_in_docs_settings(feed: str) -> None:
     assert re.search(rf"Feeds: [\w, ]*\b{feed}\b", _text("docs/settings.md")), f"docs/settings.md: feed {feed}"
+
+
+@pytest.fixture(scope="module")
+def sim() -> Iterator[Sim]:
+    with simcloud.start("demo") as started:
+        yield started
+
+
+@pytest.mark.parametrize("name", simcloud.PROVIDERS)
+def test_every_simulated_cloud_has_a_section_with_its_options_and_a_row(name: str, sim: Sim) -> None:
+    text = _text("docs/simcloud.md")
+    found = re.findall(r"^### (.*)\n((?:(?!##).*\n)*)", text, re.MULTILINE)
+    sections = {heading.casefold(): said for heading, said in found}
+    assert name in sections, f"docs/simcloud.md has no section {name}"
+    missing = [option for option in sim.world.options[name] if f"`{option}`" not in sections[name]]
+    assert missing == [], f"docs/simcloud.md, {name}: options"
+    assert re.search(rf"^\| {name} \|", text, re.MULTILINE), f"docs/simcloud.md: no row of fields of {name}"
+
+
+@pytest.mark.parametrize("name", simcloud.PROVIDERS)
+def test_every_field_that_the_row_of_a_simulated_cloud_names_is_one(name: str, sim: Sim) -> None:
+    row = re.search(rf"^\| {name} \|(.*)$", _text("docs/simcloud.md"), re.MULTILINE)
+    known = {field for one in sim.world.first_rows(name) for field in one}
+    named = re.findall(r"`(\w+)`", row[1] if row else "")
+    assert len(named) > 5
+    assert [field for field in named if field not in known] == []
 
 
 # --- links ------------------------------------------------------------------------------------------------------------

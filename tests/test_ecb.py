@@ -41,9 +41,25 @@ def test_the_list_is_a_rate_for_each_currency_of_its_day() -> None:
     ]
 
 
-@pytest.mark.parametrize("encoding", ["UTF-8", "UTF-16", "ISO-8859-1"])
-def test_another_encoding_that_the_list_names_says_the_same(encoding: str) -> None:
+@pytest.mark.parametrize("encoding", ["UTF-8", "utf-8", "US-ASCII"])
+def test_the_encodings_of_such_a_list_say_the_same(encoding: str) -> None:
     assert parse(page(LIST.replace("UTF-8", encoding).encode(encoding))) == parse(page(LIST))
+
+
+@pytest.mark.parametrize(
+    "encoding",
+    [
+        *("foo", "big5", "utf-7", "UTF-16", "utf-32", "ISO-8859-1", "cp1252", "shift_jis", "gb18030", "x" * 5_000),
+        *("rot13", "hex", "idna", "punycode", "unicode_escape", "raw_unicode_escape", "undefined", "mbcs"),
+    ],
+)
+def test_a_list_that_is_declared_to_be_written_otherwise_is_drift_and_no_other_error(encoding: str) -> None:
+    """Expat asks Python for an encoding that it does not know: LookupError, ValueError, UnicodeError were had."""
+    declared = LIST.replace("UTF-8", encoding)
+    with pytest.raises(Drift, match=r"written in|no XML"):
+        parse(page(declared))
+    with pytest.raises(Drift, match=r"written in|no XML"):
+        parse(page(declared.encode("utf-16")))
 
 
 def test_the_day_may_be_today_and_not_tomorrow() -> None:
@@ -95,7 +111,7 @@ BOMB = '<!DOCTYPE x [<!ENTITY a "aaaa"><!ENTITY b "&a;&a;&a;"><!ENTITY c SYSTEM 
 @pytest.mark.parametrize("declared", [ENTITY, BOMB, "<!DOCTYPE x>", '<!DOCTYPE x SYSTEM "http://127.0.0.1:9/x.dtd">'])
 @pytest.mark.parametrize("encoding", ["UTF-8", "UTF-16"])
 def test_a_document_type_is_refused_whatever_it_declares(declared: str, encoding: str) -> None:
-    body = LIST.replace("UTF-8", encoding).replace("<gesmes:Envelope ", f"{declared}\n<gesmes:Envelope ", 1)
+    body = LIST.replace(' encoding="UTF-8"', "").replace("<gesmes:Envelope ", f"{declared}\n<gesmes:Envelope ", 1)
     with pytest.raises(Drift, match="document type"):
         parse(page(body.encode(encoding)))
 

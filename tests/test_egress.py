@@ -1,6 +1,7 @@
 """What data sent to the internet costs: every tier's edge by hand, units, sites, and what is not known."""
 
 import csv
+import re
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from fnmatch import fnmatchcase
@@ -22,6 +23,8 @@ TARIFFS = list(dict.fromkeys((row["provider"], row["regions"], row["site"]) for 
 GIB = Fraction(2**30, 10**9)
 """In GB."""
 SITES = (None, "cn", "intl")
+FOLLOWED = re.compile(r"https://\S+|(^|[ ,])[\w.-]+/[\w.-]+: \S*[./]\S+")
+"""What a reader can follow: a URL, or a file as owner/repository: path."""
 UNKNOWN: set[str] = set()
 """The polled providers of which no price of any region was found."""
 
@@ -154,7 +157,7 @@ def test_every_row_states_a_price_a_source_and_a_day(row: dict[str, str]) -> Non
     assert row["currency"] in {"USD", "CNY"}
     assert row["unit"] in {"gb", "gib"}
     assert row["site"] in {"", "cn", "intl"}
-    assert row["source"]
+    assert FOLLOWED.search(row["source"]), row["source"]
     assert date.fromisoformat(row["as_of"]) <= datetime.now(UTC).date()
 
 
@@ -167,12 +170,12 @@ def test_the_tiers_of_a_tariff_stand_together_rise_and_are_of_one_unit(tariff: t
     assert all(0 < end < later for end, later in pairwise([*ends, Fraction(10**9 + 1)]))
 
 
-@pytest.mark.parametrize("tariff", [one for one in TARIFFS if one[0] != "runpod"], ids=str)
-def test_every_glob_names_regions_that_are_known(tariff: tuple[str, str, str]) -> None:
-    provider, globs, _ = tariff
-    known = [region for of, region in known_regions() if of == provider]
-    for glob in globs.split():
-        assert any(fnmatchcase(region, glob) for region in known), glob
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: f"{row['provider']} {row['regions'][:20]} {row['up_to']}")
+def test_every_region_is_one_that_is_known_unless_the_source_speaks_of_all(row: dict[str, str]) -> None:
+    known = {region for of, region in known_regions() if of == row["provider"]}
+    named = row["regions"].split()
+    assert set(named) <= known or (named == ["*"] and "all regions" in row["source"]), set(named) - known
+    assert len(set(named)) == len(named)
 
 
 @pytest.mark.parametrize("site", SITES)

@@ -12,11 +12,14 @@ from structlog.testing import capture_logs
 
 import simcloud
 from catalog.fx import Rate, Rates, ecb_rates
+from commands import build
 from scheduler.exchange import Exchange
 from scheduler.poll import Polls
 from scheduler.worker import Worker
+from settings import load
 from store import exchange
 from tests.support.canned import Canned, canned
+from tests.support.databases import address
 from tests.support.feeds import AT_ONCE, HandClock
 from tests.support.filled import Filled, config_for, served, sold
 from tests.support.stored import T0, opened
@@ -227,6 +230,40 @@ def test_a_rate_set_by_hand_wins(filled: Filled) -> None:
         assert server.get("/cheapest?gpu=h100")["fx"] == [
             {"pair": "CNY/USD", "rate": "0.14", "date": "2026-11-01", "source": "settings"}
         ]
+
+
+def test_rates_that_were_fetched_are_not_used_where_the_operator_switched_that_off(filled: Filled) -> None:
+    exchange.keep(filled.engine, [rate("USD", "1.2"), rate("CNY", "7.4326"), rate("VND", "29000")], filled.now)
+    with served(filled, fetched_rates=False) as server:
+        answer = server.get("/cheapest?gpu=h100")
+        assert (answer["best"]["price_per_hour"], answer["fx"][0]["date"]) == ("1.1172", "2026-10-30")
+        assert server.client.get("/cheapest?gpu=h100&currency=VND").status_code == 422
+    with served(filled) as server:
+        assert server.get("/cheapest?gpu=h100")["best"]["price_per_hour"] == "1.2"
+
+
+def test_the_setting_that_ends_the_fetching_ends_the_use_of_what_was_fetched(filled: Filled, tmp_path: Path) -> None:
+    exchange.keep(filled.engine, [rate("USD", "1.2")], filled.now)
+    environ = {"HOME": str(tmp_path), "GPUFARE_DATABASE_URL": address(tmp_path)}
+    days = {}
+    for refresh in ("true", "false"):
+        app = build.server(load(environ | {"GPUFARE_FX_REFRESH": refresh}, tmp_path))
+        used = app.state.board.view.rates.rate("EUR", "USD")
+        days[refresh] = (str(used.rate), str(used.date))
+    assert days == {"true": ("1.2", "2026-11-27"), "false": ("1.1172", "2026-10-30")}
+
+
+def test_any_currency_with_a_rate_in_force_can_be_asked_in(filled: Filled) -> None:
+    """Set by hand, and fetched alone: the list that is shipped has neither."""
+    rates = config_for(filled).rates.with_override("VND/USD", Decimal("0.00004"), date(2026, 11, 1), "settings")
+    with served(filled, rates=rates) as server:
+        assert server.get("/cheapest?gpu=h100&currency=vnd")["best"]["price_per_hour"] == "27930"
+        refused = server.client.get("/cheapest?gpu=h100&currency=ARS")
+        assert (refused.status_code, "no exchange rate is known" in refused.text) == (422, True)
+        exchange.keep(filled.engine, [rate("USD", "1.1172"), rate("ARS", "1117.2")], filled.now)
+        filled.later(seconds=6)
+        server.board.refresh(filled.now)
+        assert server.get("/cheapest?gpu=h100&currency=ARS")["best"]["price_per_hour"] == "1117.2"
 
 
 def test_rates_that_are_older_than_those_shipped_are_not_used(filled: Filled) -> None:

@@ -8,6 +8,7 @@ import sys
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
@@ -27,6 +28,8 @@ SDKS = {
     "ucloud": ("ucloud",),
 }
 """What each extra brings that its provider imports."""
+NEVER_IMPORTED = {"alibabacloud_ecs20140526"}
+"""What an extra brings whose names alone are used."""
 ALWAYS_THERE = {"httpx2"}
 """What collectors import from outside that is no extra."""
 WITH_EVERY_SDK = {"requests", "urllib3"}
@@ -122,10 +125,41 @@ def test_a_provider_whose_sdk_is_missing_says_what_to_install(name: str, monkeyp
         assert re.fullmatch(rf"the package \S+ is not installed: pip install 'gpufare\[{name}\]'", sentence), sentence
 
 
-def test_a_package_that_is_there_and_broken_is_no_missing_one() -> None:
-    with pytest.raises(ImportError, match="cannot import name") as caught, extra("aws"):
+@pytest.mark.parametrize(
+    ("name", "sdk"),
+    [(name, sdk) for name, sdks in SDKS.items() for sdk in sdks if sdk not in NEVER_IMPORTED],
+)
+def test_a_namespace_that_another_package_left_behind_is_no_sdk(
+    name: str, sdk: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`pip uninstall google-cloud-compute`, and `google.cloud` is still there: without what is imported from it."""
+    contract = contract_of(name)
+    with canned(Canned()) as server:
+        gone = server.url
+    feeds = list(provider(name, contract.at(gone)).feeds())
+    for module in list(sys.modules):
+        if module == sdk or module.startswith(f"{sdk}."):
+            monkeypatch.delitem(sys.modules, module)
+    left = ModuleType(sdk)
+    left.__path__ = []
+    monkeypatch.setitem(sys.modules, sdk, left)
+    said = []
+    for feed in feeds:
+        with pytest.raises((ProviderError, Unchanged)) as caught:
+            contract.drained(feed)
+        if isinstance(caught.value, NotConfigured):
+            said.append(str(caught.value))
+    assert said
+    for sentence in said:
+        wanted = rf"the package \S+ is not installed( whole)?: pip install 'gpufare\[{name}\]'"
+        assert re.fullmatch(wanted, sentence), sentence
+
+
+def test_a_name_that_a_package_lacks_is_told_like_a_missing_package() -> None:
+    with pytest.raises(NotConfigured) as caught, extra("gcp"):
         from collectors.sdk import no_such_thing  # type: ignore[attr-defined]  # noqa: F401 - that is the point
-    assert not isinstance(caught.value, ProviderError)
+    assert str(caught.value) == "the package collectors.sdk is not installed whole: pip install 'gpufare[gcp]'"
+    assert isinstance(caught.value.__cause__, ImportError)
 
 
 def test_the_command_line_loads_no_sdk() -> None:

@@ -1,5 +1,6 @@
 """The one change of a question that would give an answer: it does, it is the cheapest, and it is put into words."""
 
+from dataclasses import replace
 from datetime import timedelta
 from fractions import Fraction
 
@@ -8,15 +9,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from catalog.offers import Offer
-from catalog.spec import ONE_GPU, Spec
-from selector.fixes import FIXABLE
+from catalog.spec import ONE_GPU, Sort, Spec, StockWish
+from catalog.words import Hosting
+from selector.fixes import FIXABLE, change_for
+from selector.job import JobCosts
 from selector.question import understand
 from selector.rank import rank
 from selector.ranking import Change, Fix
 from selector.reasons import Code
-from selector.why_not import why_not
-from tests.support.offers import Here, index_of, offer
-from tests.test_selector_properties import CONTEXT, offers_lists, questions
+from selector.why_not import Standing, standing, why_not
+from tests.support.offers import RATES, Here, index_of, offer
+from tests.test_selector_properties import CONTEXT, questions
+from tests.test_selector_properties import _rows as rows
 
 _strict = st.fixed_dictionaries(
     {},
@@ -34,7 +38,10 @@ _strict = st.fixed_dictionaries(
         "mainland_china": st.just("true"),
         "vendor": st.just("amd"),
         "instance_type": st.sampled_from(["m1", "!m1", "x*"]),
-        "compliance": st.just("soc2"),
+        "compliance": st.sampled_from(["soc2", "!soc2"]),
+        "spot": st.sampled_from(["true", "false"]),
+        "sort": st.sampled_from(["price", "job_cost"]),
+        "hours": st.just("10"),
         "max_price": st.sampled_from(["0.123456789", "0.5"]),
         "max_price_per_gpu": st.sampled_from(["0.3", "0.333333333"]),
         "stock": st.just("confirmed"),
@@ -54,57 +61,76 @@ ZONED = Here(
 ).world()
 
 
-def understood(question: dict[str, str]) -> Spec | None:
+_hosted = st.builds(
+    lambda each, host: replace(each, machine=replace(each.machine, hosting=host)),
+    rows,
+    st.sampled_from([Hosting.DATACENTER, Hosting.DATACENTER, Hosting.COMMUNITY]),
+)
+_defaults = st.fixed_dictionaries(
+    {}, optional={"nvlink": st.just("true"), "min_vram": st.just("40"), "country": st.just("CN"), "count": st.just("2")}
+)
+
+
+def understood(question: dict[str, str], defaults: dict[str, str]) -> Spec | None:
     """None for a question that contradicts itself."""
     try:
-        return understand({name: [text] for name, text in question.items()}, ZONED, {}, endpoint="cheapest")
+        return understand({name: [text] for name, text in question.items()}, ZONED, defaults, endpoint="cheapest")
     except ValueError:
         return None
 
 
 def changed(question: dict[str, str], change: Change) -> dict[str, str]:
     """The question with that one parameter said otherwise."""
-    also = {"spot"} if change.parameter == "purchase" else set()  # which is short for it
-    rest = {name: text for name, text in question.items() if name not in {change.parameter, *also}}
+    rest = {name: text for name, text in question.items() if name != change.parameter}
     return rest if change.value is None else {**rest, change.parameter: change.value}
 
 
 @settings(max_examples=400)
-@given(offers_lists, questions, _strict)
+@given(st.lists(_hosted, max_size=14, unique_by=lambda each: each.sort_key()), questions, _strict, _defaults)
 def test_a_question_changed_as_told_is_answered(
-    offers: list[Offer], question: dict[str, str], strict: dict[str, str]
+    offers: list[Offer], question: dict[str, str], strict: dict[str, str], defaults: dict[str, str]
 ) -> None:
     asked = question | strict
-    spec = understood(asked)
+    spec = understood(asked, defaults)
     if spec is None:
         return
     ranking = rank(index_of(offers), spec, CONTEXT)
-    asked_for = [each for each in offers if spec.gpus is None or each.machine.gpu in spec.gpus]
-    against = {id(each): why_not(each, spec, CONTEXT) for each in asked_for}
-    near = [each for each in offers if [reason.code in FIXABLE for reason in against.get(id(each), ())] == [True]]
+    near = [each for each in _asked_for(offers, spec) if _change(each, spec) is not None]
     if ranking.best is not None or not near:
         assert ranking.fix is None
         return
     assert ranking.fix is not None
-    _assert_cheapest(ranking.fix, near, spec)
-    then = understood(changed(asked, ranking.fix.change))
-    assert then is not None
+    _assert_best(ranking.fix, near, spec)
+    then = understood(changed(asked, ranking.fix.change), defaults)
+    assert then is not None, "what is told can be asked"
     assert why_not(ranking.fix.miss.offer, then, CONTEXT) == ()
     assert rank(index_of(offers), then, CONTEXT).best is not None
 
 
-def _assert_cheapest(fix: Fix, near: list[Offer], spec: Spec) -> None:
+def _asked_for(offers: list[Offer], spec: Spec) -> list[Offer]:
+    return [each for each in offers if spec.gpus is None or each.machine.gpu in spec.gpus]
+
+
+def _change(each: Offer, spec: Spec) -> Change | None:
+    codes = [reason.code for reason in why_not(each, spec, CONTEXT)]
+    return change_for(codes[0], each, spec, CONTEXT) if len(codes) == 1 and codes[0] in FIXABLE else None
+
+
+def _assert_best(fix: Fix, near: list[Offer], spec: Spec) -> None:
     by_count = [each for each in near if why_not(each, spec, CONTEXT)[0].code is Code.GPU_COUNT]
-    among = by_count if by_count and spec.counts == (ONE_GPU,) else near
-    prices = {id(each): CONTEXT.nanos(each, spec.currency) for each in among}
-    per_gpu = [_per_gpu(each, prices[id(each)]) for each in among]
-    assert _per_gpu(fix.miss.offer, fix.miss.nanos) == min(per_gpu)
+    among = by_count if by_count and spec.counts == (ONE_GPU,) and "count" not in spec.said else near
+    assert _worth(fix.miss.offer, spec) == min(_worth(each, spec) for each in among)
 
 
-def _per_gpu(each: Offer, nanos: int | None) -> tuple[bool, Fraction]:
-    """Unknown last."""
-    count = each.machine.gpu_count
-    return (nanos is None, Fraction(nanos or 0) / (count or 1))
+def _worth(each: Offer, spec: Spec) -> tuple[bool, int, Fraction]:
+    """Confirmed first with `prefer`; then by the cost of the job where that is compared, else the price per GPU."""
+    nanos, count = CONTEXT.nanos(each, spec.currency), each.machine.gpu_count
+    value: int | Fraction | None = None if nanos is None else nanos / (count or Fraction(1))
+    if spec.sort is Sort.JOB_COST and spec.job is not None:
+        value = JobCosts(spec.job, spec.currency, RATES).nanos(each)
+    doubted = spec.stock is StockWish.PREFER and standing(each, spec, CONTEXT) is not Standing.CONFIRMED
+    known = 0 if value is not None else 2 if nanos is None else 1
+    return doubted, known, Fraction(value if value is not None else nanos or 0)
 
 
 @pytest.mark.parametrize(
@@ -116,7 +142,9 @@ def _per_gpu(each: Offer, nanos: int | None) -> tuple[bool, Fraction]:
         (offer(price="3.20001", currency="USD"), {"max_price": "3"}, "max_price=3.2001"),
         (offer(price="3.2", count=2), {"max_price_per_gpu": "1.5", "count": "2"}, "max_price_per_gpu=1.6"),
         (offer(purchase="spot"), {}, "purchase=spot"),
-        (offer(), {"spot": "true"}, "purchase=on_demand"),
+        (offer(), {"spot": "true"}, "spot"),
+        (offer(), {"purchase": "spot"}, "purchase=on_demand"),
+        (offer(purchase="spot"), {"spot": "false"}, "spot=true"),
         (offer("tencent", "ap-beijing"), {"region": "ap-guangzhou"}, "fallback=tencent:ap-beijing"),
         (offer("tencent", "ap-beijing", "ap-beijing-1"), {"zone": "ap-beijing-2", "gpu": "a100"}, "zone"),
         (offer("runpod", "US", country="US", hosting="community"), {}, "hosting=community"),
@@ -145,11 +173,50 @@ def test_each_reason_that_can_be_asked_away_has_its_change(only: Offer, asked: d
         offer(level="unknown", detail="restricted: quota"),
         offer(count=None),
         offer(count=8, level="out"),
+        offer(count=Fraction(1, 4)),
     ],
-    ids=["out of stock", "without a price", "without a rate", "restricted", "count unknown", "two reasons"],
+    ids=["out of stock", "no price", "no rate", "restricted", "count unknown", "two reasons", "a slice for a whole"],
 )
 def test_what_no_question_can_change_is_no_fix(only: Offer) -> None:
     assert Here(offers=[only]).cheapest(gpu="a100-80g").fix is None
+
+
+@pytest.mark.parametrize(
+    ("only", "asked", "defaults"),
+    [
+        (offer(), {"country": "!CN"}, {}),
+        (offer("aws"), {"provider": "!aws"}, {}),
+        (offer("runpod", "US", country="US", hosting="community"), {"compliance": "soc2"}, {}),
+        (offer(nvlink=False), {}, {"nvlink": "true"}),
+        (offer(purchase="month"), {"spot": "true"}, {}),
+    ],
+    ids=["an excluded country", "an excluded provider", "no certified host", "a default", "a month for spot"],
+)
+def test_what_the_question_means_or_does_not_say_is_no_fix(
+    only: Offer, asked: dict[str, str], defaults: dict[str, str]
+) -> None:
+    here = Here(offers=[only, offer("aws", "us-east-1", country="US", gpu="t4")], defaults=defaults)
+    assert here.cheapest(gpu="a100-80g", **asked).fix is None
+
+
+def test_of_two_changes_the_confirmed_answer_is_told_before_a_cheaper_doubtful_one() -> None:
+    listed = offer(price="4.1", evidence="listed", level="unknown")
+    fix = Here(offers=[listed, offer(price="4.2", instance_type="M2")]).cheapest(gpu="a100-80g", max_price="4").fix
+    assert str(fix and fix.change) == "with max_price=4.2"
+
+
+def test_where_a_jobs_cost_is_compared_the_change_with_the_cheapest_job_is_told() -> None:
+    month = offer("aws", "us-east-1", country="US", price="2", purchase="month")
+    spot = offer("aws", "us-east-1", country="US", price="3", purchase="spot", instance_type="M2")
+    fix = Here(offers=[month, spot]).cheapest(gpu="a100-80g", hours="10", sort="job_cost").fix
+    assert str(fix and fix.change) == "with purchase=spot"
+
+
+def test_a_count_that_was_said_is_not_told_as_a_default() -> None:
+    here = Here(offers=[offer(price="2.1"), offer(count=8, price="1.9", instance_type="M8")])
+    fix = here.cheapest(gpu="a100-80g", count="1", max_price="2").fix
+    assert str(fix and fix.change) == "with count=8"
+    assert "unless said" not in here.said(gpu="a100-80g", count="1", max_price="2")
 
 
 def test_nothing_is_to_fix_where_there_is_an_answer() -> None:
@@ -173,7 +240,7 @@ def test_of_changes_the_cheapest_per_gpu_is_told() -> None:
 def test_the_sentence_names_the_nearest_miss_and_the_cheapest_change() -> None:
     sold_out = offer(price="1", level="out", instance_type="NEAR")
     spot = offer(price="2", purchase="spot", instance_type="SPOT", level="unknown", evidence="listed")
-    dear = offer(price="5", region="ap-beijing", instance_type="DEAR")
+    dear = offer(price="5", region="ap-beijing", instance_type="DEAR", level="unknown", evidence="listed")
     said = Here(offers=[sold_out, spot, dear]).said(gpu="a100-80g", max_price="4", count="1..")
     assert said == (
         "a100-80g is out of stock at ap-guangzhou; nearest: 1 x NVIDIA A100 80GB SXM4, NEAR at tencent ap-guangzhou, "

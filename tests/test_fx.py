@@ -146,6 +146,16 @@ def test_two_overrides_both_hold_and_decide_what_lies_between_them() -> None:
     assert rates.convert_nanos(NANO, "EUR", "USD") == NANO * 5 // 4
 
 
+def test_the_currencies_are_those_that_lead_to_the_dollar() -> None:
+    assert {"USD", "EUR", "CNY"} <= ecb_rates().currencies()
+    assert "VND" not in ecb_rates().currencies()
+    lone = Rates([Rate("XAF", "XOF", Decimal(1), DAY, "test")])
+    assert lone.currencies() == {"USD"}
+    by_hand = lone.with_override("VND/USD", Decimal("0.00004"), DAY, "settings")
+    assert by_hand.currencies() == {"USD", "VND"}
+    assert by_hand.updated([Rate("EUR", "VND", Decimal(29000), DAY, "ECB")]).currencies() == {"USD", "VND", "EUR"}
+
+
 def test_an_override_that_follows_from_others_is_refused() -> None:
     rates = ecb_rates()
     for pair in ("CNY/USD", "CNY/EUR"):

@@ -284,9 +284,11 @@ def quota(metric: str, limit: object, usage: object = 0.0) -> dict[str, object]:
     [
         ([quota(A100_80, 16.0, 8.0)], {"on_demand": f"quota {A100_80}: 8 of 16 GPUs used"}),
         ([quota(A100_80, 0.0)], dict.fromkeys(DEPLOYED, f"restricted: NO_QUOTA: {A100_80} 0 of 0 GPUs used")),
+        ([quota(A100_80, 8.0, 8.0)], {"on_demand": f"quota {A100_80}: 8 of 8 GPUs used"}),
+        ([quota(A100_80, 16.0, 9.0)], {"on_demand": f"quota {A100_80}: 9 of 16 GPUs used"}),
         (
-            [quota(A100_80, 16.0, 9.0)],
-            dict.fromkeys(DEPLOYED, f"restricted: NO_QUOTA: {A100_80} 9 of 16 GPUs used, one machine takes 8"),
+            [quota(A100_80, 7.0, 7.0)],
+            dict.fromkeys(DEPLOYED, f"restricted: NO_QUOTA: {A100_80} 7 of 7 GPUs used, one machine takes 8"),
         ),
         ([quota(A100_80, 8.0, None)], {"on_demand": f"quota {A100_80}: limit of 8 GPUs, use not stated"}),
         ([quota(SPOT_A100_80, 16.0)], {"spot": f"quota {SPOT_A100_80}: 0 of 16 GPUs used"}),
@@ -295,7 +297,7 @@ def quota(metric: str, limit: object, usage: object = 0.0) -> dict[str, object]:
             {"spot": f"restricted: NO_QUOTA: {SPOT_A100_80} 0 of 4 GPUs used, one machine takes 8"},
         ),
         ([quota(SPOT_A100_80, 0.0)], {}),
-        ([quota(SPOT_A100_80, 0.0), quota(A100_80, 8.0)], {"on_demand": f"quota {A100_80}: 0 of 8 GPUs used"}),
+        ([quota(SPOT_A100_80, 0.0), quota(A100_80, 8.0, 8.0)], {"on_demand": f"quota {A100_80}: 8 of 8 GPUs used"}),
         (
             [quota(SPOT_A100_80, 0.0), quota(A100_80, 0.0)],
             dict.fromkeys(DEPLOYED, f"restricted: NO_QUOTA: {A100_80} 0 of 0 GPUs used")
@@ -307,7 +309,7 @@ def quota(metric: str, limit: object, usage: object = 0.0) -> dict[str, object]:
         ([], {}),
     ],
 )
-def test_a_quota_restricts_what_it_has_no_room_for_and_is_told_else(
+def test_a_quota_restricts_what_its_limit_is_below_and_is_told_else_however_much_is_used(
     stated: list[dict[str, object]], said: dict[str, str]
 ) -> None:
     """A limit of 0 for spot says nothing by itself: before a project asks for one, spot comes under the other."""

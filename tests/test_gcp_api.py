@@ -28,6 +28,7 @@ from collectors.gcp import Gcp
 from collectors.gcp_api import failure
 from collectors.gcp_auth import headers_of
 from collectors.gcp_zones import Zones
+from scheduler.scrub import Scrubber
 from simcloud.sim import Sim, start
 from tests.support.canned import Canned, canned
 from tests.support.contract import SECRET, counted_calls
@@ -201,9 +202,9 @@ def test_the_quotas_of_a_region_are_its_machines_and_their_list_is_read_page_aft
             },
         }
         where = {"kind": "quota", "metric": "NVIDIA_A100_80GB_GPUS", "region": "us-central1"}
-        sim.set("gcp", where, usage=1)
+        sim.set("gcp", where, limit=7, usage=1)
         assert quotas(told, "a2-ultragpu-8g")["us-central1", "a2-ultragpu-8g"] >= {
-            "restricted: NO_QUOTA: NVIDIA_A100_80GB_GPUS 1 of 8 GPUs used, one machine takes 8"
+            "restricted: NO_QUOTA: NVIDIA_A100_80GB_GPUS 1 of 7 GPUs used, one machine takes 8"
         }
 
 
@@ -378,6 +379,14 @@ def service_account(folder: Path, token_uri: str, **more: str) -> str:
 def bearer(path: str) -> Mapping[str, str]:
     environ = {"GOOGLE_APPLICATION_CREDENTIALS": path, "GOOGLE_CLOUD_PROJECT": "acme"}
     return headers_of(Config(environ, timeout=timedelta(seconds=1)), "compute")
+
+
+def test_a_token_of_an_account_is_a_secret_from_then_on(tmp_path: Path) -> None:
+    token = "ya29.a0AfB_byC-SECRETTOKEN"
+    body = json.dumps({"access_token": token, "expires_in": 3600, "token_type": "Bearer"}).encode()
+    with canned(Canned(200, body, {"Content-Type": "application/json"})) as server:
+        bearer(service_account(tmp_path, f"{server.url}/token"))
+    assert Scrubber({}).text(f"no such thing: Bearer {token}") == "no such thing: Bearer ***"
 
 
 def test_an_account_gets_a_token_in_one_call(tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """What launch attempts teach: which offer, for how long, and what teaches nothing."""
 
 import csv
+import re
 from collections.abc import Iterator
 from importlib.resources import files
 from pathlib import Path
@@ -215,7 +216,7 @@ def test_a_missing_field_is_refused_by_name(server: Server) -> None:
         ("aws", "MaxSpotInstanceCountExceeded", CodeKind.QUOTA),
         ("aws", "RequestLimitExceeded", CodeKind.QUOTA),
         ("gcp", "REGION_RESOURCE_POOL_EXHAUSTED", CodeKind.CAPACITY),
-        ("gcp", "GPU_STOCKOUT", CodeKind.CAPACITY),
+        ("gcp", "GPU_STOCKOUT", None),
         ("gcp", "rateLimitExceeded", CodeKind.QUOTA),
         ("gcp", "accessNotConfigured", CodeKind.RIGHTS),
         ("azure", "SkuNotAvailable", CodeKind.CAPACITY),
@@ -228,7 +229,9 @@ def test_a_missing_field_is_refused_by_name(server: Server) -> None:
         ("alibaba", "InstanceType.Offline", CodeKind.CONFIG),
         ("ucloud", "153", CodeKind.QUOTA),
         ("ucloud", "8320", CodeKind.CONFIG),
-        ("runpod", "There are no instances currently available", CodeKind.CAPACITY),
+        ("runpod", "create pod: There are no instances currently available", CodeKind.CAPACITY),
+        ("runpod", "There are no instances currently available", None),
+        ("runpod", "There are no longer any instances available with the requested specifications.", CodeKind.CAPACITY),
         (
             "runpod",
             "create pod: This machine does not have the resources to deploy your pod. Please try a different machine",
@@ -253,4 +256,6 @@ def test_every_code_of_the_table_stands_once_and_names_its_source() -> None:
     rows = list(csv.DictReader(line for line in lines if not line.startswith("#")))
     assert len(rows) > 40
     assert len({(row["provider"], row["code"].casefold()) for row in rows}) == len(rows)
-    assert all(row["source"] and CodeKind(row["kind"]) for row in rows)
+    assert all(CodeKind(row["kind"]) for row in rows)
+    followed = re.compile(r"https://\S+|(^|[ ,])[\w.-]+/[\w.-]+: \S*[./]\S+|^gpufare's own word$")
+    assert [row for row in rows if not followed.search(row["source"])] == []

@@ -176,12 +176,15 @@ def test_what_is_true_or_false_is_kept_as_such_and_not_as_a_number() -> None:
         ("gpufare.db", "is not a database address like sqlite:////path/gpufare.db"),
         ("", "is not a database address"),
         ("sqlite:///file:gpufare.db?mode=ro&uri=true", "is not a database address"),
+        ("postgresql+psycopg://user:half@s3cret@127.0.0.1/gpufare", "has more than one @: write %40"),
+        ("postgresql+psycopg://user:half@s3/cret@127.0.0.1/gpufare", "has more than one @: write %40"),
+        ("postgresql+psycopg://user@/x?host=127.0.0.1&port=abc&password=s3cret", "is not a database address"),
     ],
 )
 def test_an_address_of_another_kind_is_refused_in_a_sentence(url: str, sentence: str) -> None:
     with pytest.raises(DatabaseError, match=sentence) as caught:
         open_engine(url)
-    assert "s3cret" not in str(caught.value)
+    assert "s3" not in str(caught.value)
     assert str(caught.value).startswith("GPUFARE_DATABASE_URL")
 
 

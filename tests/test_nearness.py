@@ -297,7 +297,7 @@ def test_the_providers_and_accounts_that_are_asked_for_limit_it() -> None:
     primary = ("aws:us-east-1", "alibaba:us-east-1")
     assert {each.region[0] for each in others(*primary)} == {"aws", "alibaba"}
     assert {each.region[0] for each in others(*primary, providers=frozenset({"alibaba"}))} == {"alibaba"}
-    mine = replace(WORLD, accounts=frozenset({"aws"}))
+    mine = replace(WORLD, accounts=frozenset({("aws", "aws")}))
     assert {each.region[0] for each in others(*primary, world=mine, accounts=Accounts.MINE)} == {"aws"}
 
 

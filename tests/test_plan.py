@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sqlalchemy import Engine, select
+from sqlalchemy import Engine, select, update
 
 from catalog.facts import Region
 from collectors.base import Cell, Config
@@ -15,8 +15,8 @@ from scheduler.crew import poll_and_plan
 from scheduler.plan import Configured, plan, plan_one
 from scheduler.poll import LEASE, Polls, poll
 from store import schedule
-from store.engine import reading
-from store.status import provider_statuses
+from store.engine import reading, writing
+from store.status import provider_statuses, unread
 from store.tables import CELLS, PROVIDERS
 from tests.support.feeds import AT_ONCE, HandClock, ScriptedFeed, always, configured, says
 from tests.support.stored import MINUTE, T0, machine, opened, price, rows, stock
@@ -128,8 +128,18 @@ def test_planning_one_provider_leaves_the_others_alone(engine: Engine) -> None:
 
 @pytest.mark.parametrize(
     ("every", "fresh_for"),
-    [(None, 3 * MINUTE), (timedelta(seconds=2), 3 * MINUTE), (10 * MINUTE, 30 * MINUTE)],
-    ids=["its own", "shorter: what is known stays fresh as long", "longer: as many intervals as before"],
+    [
+        (None, 3 * MINUTE),
+        (timedelta(seconds=2), 3 * MINUTE),
+        (10 * MINUTE, 13.5 * MINUTE),
+        (DAY, 1.05 * DAY + 3 * MINUTE),
+    ],
+    ids=[
+        "its own",
+        "shorter: what is known stays fresh as long",
+        "longer: one interval more",
+        "a day: not three of them",
+    ],
 )
 def test_an_interval_of_the_settings_goes_before_the_feeds(
     engine: Engine, every: timedelta | None, fresh_for: timedelta
@@ -171,6 +181,7 @@ def test_a_changed_setting_ends_a_pause_and_asks_all_cells_anew(engine: Engine, 
 
 def test_the_fingerprint_holds_no_secret_and_is_the_same_in_every_process() -> None:
     one = configured(ScriptedFeed(), environ={"B": "S3cr3t", "A": "1"})
+    assert one.fingerprint().partition(".")[2], "the credentials alone"
     again = configured(ScriptedFeed(), environ={"A": "1", "B": "S3cr3t"})
     assert one.fingerprint() == again.fingerprint()
     assert "S3cr3t" not in one.fingerprint()
@@ -204,6 +215,67 @@ def test_another_version_of_the_program_keeps_no_memo_of_what_the_one_before_rea
     plan(engine, [replace(before, version="99.0")], T0 + timedelta(seconds=1))
     (lease,) = schedule.claim(engine, T0 + timedelta(seconds=1), LEASE, 9)
     assert lease.memo == {}
+
+
+def test_other_credentials_take_out_all_that_the_ones_before_were_told(engine: Engine) -> None:
+    """They may be another account's: its prices must not stand beside what this one is told of stock."""
+    feed = ScriptedFeed(script=always(says(machine(), price(), stock(), memo={"etag": "old"})))
+    before = configured(feed, environ={"KEY": "a"})
+    plan(engine, [before], T0)
+    poll_due(engine, before)
+    plan(engine, [configured(feed, environ={"KEY": "b"})], T0 + MINUTE)
+    assert {table: rows(engine, table) for table in ("machines", "prices", "stocks")} == {
+        "machines": [],
+        "prices": [],
+        "stocks": [],
+    }
+    cell = the_cell(engine)
+    assert (cell.status, cell.seen_at, cell.offers, cell.memo) == ("new", None, 0, "{}")
+    assert unread(engine) == {("cloud", "r1")}, "not read yet, and nothing is said to be sold out"
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [{"config": Config({"KEY": "a"}, endpoints={"api": "http://127.0.0.1:1"})}, {"version": "99.0"}],
+    ids=["a setting", "the version"],
+)
+def test_the_same_credentials_under_another_setting_or_version_keep_what_was_said(
+    engine: Engine, changed: dict[str, Any]
+) -> None:
+    before = configured(ScriptedFeed(script=always(WHOLE)), environ={"KEY": "a"})
+    plan(engine, [before], T0)
+    poll_due(engine, before)
+    plan(engine, [replace(before, **changed)], T0 + MINUTE)
+    assert [row["nanos"] for row in rows(engine, "prices")] == [1_000_000_000]
+    assert the_cell(engine).seen_at == T0
+
+
+def test_a_fingerprint_of_a_version_that_kept_no_credentials_proves_nothing(engine: Engine) -> None:
+    one = configured(ScriptedFeed(script=always(WHOLE)), environ={"KEY": "a"})
+    plan(engine, [one], T0)
+    poll_due(engine, one)
+    with writing(engine) as connection:
+        connection.execute(update(PROVIDERS).values(fingerprint="a digest without a second part"))
+    plan(engine, [one], T0 + MINUTE)
+    assert rows(engine, "prices") == []
+
+
+def test_a_plan_that_another_process_undid_is_made_again_without_asking_anew(engine: Engine) -> None:
+    feed = ScriptedFeed(script=always(WHOLE), places=None, every=DAY, fresh_for=DAY)
+    ours, theirs = (configured(feed, regions=regions) for regions in (("r1", "r2"), ("r1",)))
+    for one in (ours, theirs):
+        plan_one(engine, one, T0)
+        poll_due(engine, one)
+    plan_one(engine, ours, T0 + MINUTE, again=True)
+    poll_due(engine, ours, T0 + MINUTE)
+    assert [cell.place for cell, _ in feed.asked] == ["r1", "r2", "r1", "r2"], "each once under each; r2 was taken out"
+    for minute in range(2, 10):
+        plan_one(engine, theirs, T0 + minute * MINUTE, again=True)
+        plan_one(engine, ours, T0 + minute * MINUTE, again=True)
+        poll_due(engine, ours, T0 + minute * MINUTE)
+    assert len(feed.asked) == 4
+    assert cells(engine) == [("cloud", "stock", "r1"), ("cloud", "stock", "r2")]
+    assert len(rows(engine, "prices")) == 2, "neither took out what the other was told"
 
 
 class KeyedFeed(ScriptedFeed):

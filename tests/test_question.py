@@ -39,6 +39,7 @@ WORLD = World(
         }
     ),
     countries=frozenset({"US", "CN"}),
+    currencies=frozenset({"USD", "EUR", "CNY"}),
     fallback={"ap-guangzhou": ["ap-nanjing", "ap-chongqing"]},
 )
 
@@ -339,7 +340,7 @@ def test_a_zone_in_the_question_silences_the_default_region() -> None:
 
 
 def test_accounts_are_mine_once_there_are_any() -> None:
-    with_account = World(providers=WORLD.providers, accounts=frozenset({"aws"}))
+    with_account = World(providers=WORLD.providers, accounts=frozenset({("aws", "aws")}))
     assert spec_of({}).accounts is Accounts.ALL
     assert spec_of({}, world=with_account).accounts is Accounts.MINE
     assert spec_of({"accounts": "all"}, world=with_account).accounts is Accounts.ALL
@@ -501,3 +502,12 @@ def test_a_provider_that_is_not_in_use_has_no_place_here(params: dict[str, str |
     with pytest.raises(BadQuestion) as caught:
         spec_of(params, world=few)
     assert caught.value.parameter == parameter
+
+
+def test_a_price_limit_that_is_a_default_keeps_its_currency() -> None:
+    defaults = {"max_price": "20", "currency": "CNY"}
+    assert spec_of({}, defaults).currency == "CNY"
+    assert spec_of({"currency": "cny"}, defaults).max_price_nanos == 20 * 10**9
+    assert spec_of({"currency": "USD", "max_price": "3"}, defaults).max_price_nanos == 3 * 10**9
+    with pytest.raises(BadQuestion, match="max_price=20 is a default in CNY: say the limit too"):
+        spec_of({"currency": "USD"}, defaults)

@@ -582,7 +582,7 @@ def test_sorts_compare_exact_ratios(sort: str, order: list[str]) -> None:
 
 def test_only_providers_with_an_account_count_once_there_is_one() -> None:
     offers = [offer("tencent", price="1"), offer("aws", "us-east-1", price="2")]
-    here = Here(offers=offers, accounts=frozenset({"aws"}))
+    here = Here(offers=offers, accounts=frozenset({("aws", "aws")}))
     assert best_of(here.cheapest()).place.provider == "aws"
     assert best_of(here.cheapest(accounts="all")).place.provider == "tencent"
     assert here.cheapest(explain="true").rejected == {"no_account": 1}
@@ -820,7 +820,7 @@ def test_an_unread_place_that_is_not_asked_for_leaves_the_verdict(
 
 
 def test_an_unread_provider_without_an_account_leaves_the_verdict() -> None:
-    here = Here(offers=[offer()], accounts=frozenset({"tencent"}), unread=frozenset({("aws", "")}))
+    here = Here(offers=[offer()], accounts=frozenset({("tencent", "")}), unread=frozenset({("aws", "")}))
     assert here.cheapest(gpu="t4").verdict is Verdict.NO_SUCH_MACHINE
     assert here.cheapest(gpu="t4", accounts="all").verdict is Verdict.NO_SOURCE
 
@@ -882,3 +882,85 @@ def test_of_equal_offers_the_providers_own_goes_before_one_that_is_sold_on_and_b
     ranking = cheapest(through, direct)
     order = [match.offer for match in (ranking.best, *ranking.alternatives) if match is not None]
     assert order == ([direct, through] if resold == "1.00" else [through, direct])
+
+
+TENCENT_OFF = {"tencent": "set TENCENTCLOUD_SECRET_ID"}
+
+
+@pytest.mark.parametrize(
+    ("params", "said"),
+    [
+        ({"region": "ap-guangzhou"}, "v100: nothing is known of ap-guangzhou: tencent is off there (set TENCENTCLOUD_"),
+        ({"zone": "ap-guangzhou-3"}, "v100: nothing is known of ap-guangzhou: tencent is off there (set TENCENTCLOUD_"),
+        (
+            {"provider": "tencent"},
+            "v100: nothing is known of tencent: it is off (set TENCENTCLOUD_SECRET_ID); nearest:",
+        ),
+        ({"provider": "Tencent,aws"}, "v100: nothing is known of tencent: it is off (set TENCENTCLOUD_SECRET_ID)"),
+        ({"region": "ap-guangzhou,ap-nanjing"}, "v100: nothing is known of ap-guangzhou, ap-nanjing: tencent is off"),
+    ],
+)
+def test_a_place_asked_for_of_a_provider_that_is_off_is_as_good_as_unread(params: dict[str, str], said: str) -> None:
+    known = offer("aws", "us-east-1", gpu="v100-sxm2-32g", purchase="month")
+    here = Here(offers=[known], off=TENCENT_OFF)
+    assert here.cheapest(gpu="v100", **params).verdict is Verdict.NO_SOURCE
+    assert here.said(gpu="v100", **params).startswith(said)
+
+
+@pytest.mark.parametrize(
+    "params",
+    [
+        {},
+        {"provider": "!azure"},
+        {"mainland_china": "true"},
+        {"region": "aws:us-east-1"},
+        {"region": "ap-nanjing"},
+        {"provider": "aws", "region": "*"},
+    ],
+)
+def test_a_provider_that_is_off_leaves_the_verdict_where_it_is_not_asked_for(params: dict[str, str]) -> None:
+    """Where nothing restricts places the providers that are read answer for all; Nanjing was read while it was on."""
+    known = [offer("aws", "us-east-1", country="US"), offer(region="ap-nanjing")]
+    here = Here(offers=known, off=TENCENT_OFF)
+    assert here.cheapest(gpu="a100", purchase="month", **params).verdict is Verdict.NOT_OFFERED_HERE
+
+
+def test_a_place_that_was_read_and_has_nothing_is_no_place_of_which_nothing_is_known() -> None:
+    here = Here(offers=[offer()], off=TENCENT_OFF, read=frozenset({("tencent", "ap-nanjing")}))
+    assert here.cheapest(gpu="a100", region="ap-nanjing").verdict is Verdict.NOT_OFFERED_HERE
+    whole = Here(offers=[offer()], off=TENCENT_OFF, read=frozenset({("tencent", "")}))
+    assert whole.cheapest(gpu="a100", region="ap-nanjing").verdict is Verdict.NOT_OFFERED_HERE
+
+
+def test_an_answer_from_a_fallback_says_that_the_primary_place_is_off() -> None:
+    known = offer("aws", "us-east-1", gpu="v100-sxm2-32g")
+    here = Here(offers=[known], off=TENCENT_OFF)
+    asked = {"gpu": "v100", "region": "ap-guangzhou", "fallback": "aws:us-east-1"}
+    ranking = here.cheapest(**asked)
+    assert (best_of(ranking), ranking.tiers[0].passed_over) == (known, Verdict.NO_SOURCE)
+    assert here.said(**asked).endswith("; fallback, because ap-guangzhou was not read, being off.")
+
+
+@pytest.mark.parametrize("params", [{"region": "ap-guangzhou"}, {"provider": "tencent"}])
+def test_it_is_said_too_where_another_provider_has_an_account(params: dict[str, str]) -> None:
+    here = Here(offers=[offer("aws", "us-east-1")], off=TENCENT_OFF, accounts=frozenset({("aws", "aws")}))
+    assert here.cheapest(**params).verdict is Verdict.NO_SOURCE
+    assert "tencent" in here.said(**params)
+
+
+def test_among_providers_with_an_account_here_one_that_is_off_and_has_none_counts_not() -> None:
+    known = offer("aws", "us-east-1", gpu="v100-sxm2-32g")
+    here = Here(offers=[known], off={"alibaba": "set KEYS"}, accounts=frozenset({("aws", "aws")}))
+    assert here.cheapest(gpu="t4", region="us-east-1").verdict is Verdict.NO_SUCH_MACHINE
+    assert here.cheapest(gpu="t4", region="us-east-1", accounts="all").verdict is Verdict.NO_SOURCE
+
+
+def test_a_stale_offer_that_was_out_keeps_its_tiers_place_before_a_later_tier() -> None:
+    """Nobody knows how either stands now: the order of places decides, and the message says what was seen."""
+    was_out = offer(region="ap-guangzhou", level="out", price="1", age=2 * FRESH_FOR)
+    was_in = offer(region="ap-nanjing", price="1", age=2 * FRESH_FOR)
+    here = Here(offers=[was_out, was_in])
+    asked = {"gpu": "a100", "region": "ap-guangzhou", "fallback": "ap-nanjing"}
+    assert best_of(here.cheapest(**asked)) == was_out
+    assert "unconfirmed: out of stock when last seen" in here.said(**asked)
+    assert best_of(here.cheapest(gpu="a100")) == was_in, "inside a tier the level decides between equal prices"

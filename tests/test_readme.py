@@ -1,8 +1,10 @@
 """The README is run as it stands: its commands against servers started for it, its JSON against their answers."""
 
 import json
+import os
 import re
 import shlex
+import subprocess
 import tomllib
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
@@ -134,6 +136,26 @@ def test_make_lines_are_targets_of_the_makefile() -> None:
     targets = set(re.findall(r"^([a-z]+):", makefile, re.MULTILINE))
     named = {line.split()[1] for line in _lines("make")} | set(re.findall(r"`make (\w+)`", README))
     assert named <= targets
+
+
+@pytest.mark.parametrize(("target", "command"), [("serve", "gpufare serve"), ("demo", "gpufare serve --demo")])
+def test_a_server_of_make_listens_where_port_says(target: str, command: str) -> None:
+    """A variable of the environment that is called PORT means something else."""
+
+    def runs(*arguments: str) -> str:
+        asked = ["make", "--dry-run", target, *arguments]
+        return subprocess.run(  # noqa: S603
+            asked, cwd=ROOT, env=os.environ | {"PORT": "9"}, capture_output=True, text=True, check=True
+        ).stdout
+
+    assert f"{command} --port 8000\n" in runs()
+    assert f"{command} --port 8001\n" in runs("PORT=8001")
+
+
+def test_the_readme_says_what_is_not_in_this_version() -> None:
+    said, api = README.partition("## Out of scope")[2], (ROOT / "docs/api.md").read_text("utf-8")
+    for name in ("watches", "targets"):
+        assert (name in said) == (f"### `GET /{name}`" not in api), name
 
 
 def test_settings_of_the_readme_can_be_used(tmp_path: Path) -> None:

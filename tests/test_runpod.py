@@ -25,6 +25,7 @@ class TestRunPod(CollectorContract):
     config = Config(environ={"RUNPOD_API_KEY": f"rpa_{SECRET}"})
     regions = ("US",)
     services = ("api",)
+    of_no_zone: ClassVar[frozenset[str]] = frozenset({"spot", "stock"})
     documented: ClassVar[Mapping[str, str]] = {
         "stock/maxCount": "no ceiling stated is none: availability answers for the count asked, and says out",
         "stock/maxCount.secure": "as maxCount",

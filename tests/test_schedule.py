@@ -206,9 +206,9 @@ def test_other_changed_settings_keep_what_was_said_but_measure_no_shrink_by_it(t
     polled = Cloud(tmp_path, planned_cell("stock"))
     polled.told(at(0), *TEN_IN_YUAN)
     assert polled.told(at(1), *TEN_IN_YUAN[:3]).status == "suspicious"
-    plan(polled.engine, planned_cell("stock"), now=at(2), fingerprint="another key")
+    plan(polled.engine, planned_cell("stock"), now=at(2), fingerprint="another")
     known = cell(polled.engine)
-    assert (known["held"], known["facts"], known["offers"], known["seen_at"]) == (None, 0, 0, at(0))
+    assert (known["held"], known["facts"], known["offers"], known["seen_at"]) == (None, 0, 10, at(0))
     assert len(polled.offers()) == 10
     assert polled.told(at(2), *TEN_IN_YUAN[:6]) == Result("ok", 6)
 

@@ -1,15 +1,17 @@
 """No credential of a provider, and no control character of a terminal, is in what is shown, logged or kept of it."""
 
 import json
-from base64 import b64encode
+import re
+from base64 import b64encode, urlsafe_b64encode
 from collections.abc import Callable
-from urllib.parse import quote, quote_plus
+from urllib.parse import quote, quote_plus, urlencode
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from catalog.facts import Note
+from collectors.credentials import obtained
 from scheduler.scrub import Scrubber
 from store.record import Answer
 
@@ -47,6 +49,63 @@ def test_a_secret_in_base64_is_masked_whatever_follows_it(after: str) -> None:
 @pytest.mark.parametrize(("kept", "shown"), [(13, "***"), (8, "***"), (7, "AKID123")])
 def test_the_beginning_of_a_secret_is_masked_where_a_text_was_cut_within_it(end: str, kept: int, shown: str) -> None:
     assert SCRUB.text(f"refused: {'AKID1234567890'[:kept]}{end}") == f"refused: {shown}{end}"
+
+
+TOKEN = "FwoGZXIvYXdzEJr/abcd+efgh~ijkl&SECRETTOKEN=="
+OF_TOKEN = Scrubber({"AWS_SESSION_TOKEN": TOKEN})
+WRITTEN = {
+    "JSON with its slashes escaped": TOKEN.replace("/", r"\/"),
+    "JSON in JSON": TOKEN.replace("/", r"\\\/"),
+    "JSON by number": TOKEN.replace("/", r"\u002f").replace("+", r"\u002B"),
+    "Python by number": TOKEN.replace("/", r"\x2f"),
+    "a URL, in lower case": re.sub("%..", lambda found: found[0].lower(), quote(TOKEN, safe="")),
+    "a URL, one character of it": TOKEN.replace("~", "%7E"),
+    "a URL, all but the slashes": quote(TOKEN, safe="/"),
+    "a URL in a URL": quote(quote(TOKEN, safe=""), safe=""),
+    "a URL in a URL in a URL": quote(quote(quote(TOKEN, safe=""), safe=""), safe=""),
+    "a form": urlencode({"": TOKEN})[1:].replace("~", "%7e"),
+    "HTML by name": TOKEN.replace("&", "&amp;").replace("/", "&sol;").replace("+", "&plus;"),
+    "HTML by number": TOKEN.replace("+", "&#43;").replace("=", "&#061;").replace("/", "&#x2F;"),
+    "HTML in HTML": TOKEN.replace("&", "&amp;amp;").replace("/", "&amp;#47;"),
+    "HTML and a URL, mixed": TOKEN.replace("+", "%2b").replace("/", "&#X2f;"),
+}
+
+
+@pytest.mark.parametrize("written", WRITTEN.values(), ids=WRITTEN)
+def test_a_secret_is_masked_in_whatever_encoding_somebody_repeats_it(written: str) -> None:
+    assert OF_TOKEN.text(f"token={written}&more") == "token=***&more"
+    assert OF_TOKEN.body(f"<html>{written}</html>".encode()) == b"<html>***</html>"
+
+
+@pytest.mark.parametrize("written", WRITTEN.values(), ids=WRITTEN)
+def test_the_beginning_of_a_secret_is_masked_in_any_encoding_cut_anywhere(written: str) -> None:
+    for end in range(9, len(written)):
+        assert OF_TOKEN.text(f"token={written[:end]}…") == "token=***…", end
+
+
+@pytest.mark.parametrize("before", ["", "i", "id", "id:", "an id:", "another id:"])
+@pytest.mark.parametrize("encode", [b64encode, urlsafe_b64encode])
+def test_a_secret_in_base64_is_masked_whatever_stands_before_it(before: str, encode: Callable[[bytes], bytes]) -> None:
+    """`Authorization: Basic` has `id:secret`. What is left of it are the bits of a character at each end."""
+    text = OF_TOKEN.text(f"Basic {encode(f'{before}{TOKEN}'.encode()).decode()}")
+    assert text.count("***") == 1
+    assert len(text) < len("Basic ***") + len(b64encode(before.encode())) + 6
+
+
+def test_a_token_that_was_had_is_as_secret_as_what_it_was_had_for() -> None:
+    token = obtained("eyJ0eXAi.of-the-test_of_scrubbing.c2ln")
+    assert Scrubber({}).body(f"{{'Authorization': 'Bearer {token}'}}".encode()) == b"{'Authorization': 'Bearer ***'}"
+    assert Scrubber({}).text(f"Bearer {token[:20]}...") == "Bearer ***..."
+
+
+def test_a_short_word_that_a_server_answers_with_is_no_token() -> None:
+    obtained("local")
+    assert Scrubber({}).text("a local server") == "a local server"
+
+
+def test_a_page_of_any_bytes_is_as_it_came() -> None:
+    every = bytes(range(256)) * 3
+    assert OF_TOKEN.body(every) == every
 
 
 def test_the_longer_of_two_secrets_is_masked_whole() -> None:

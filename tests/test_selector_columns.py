@@ -41,7 +41,7 @@ RATES = Rates(
         Rate("USD", "JPY", Decimal("151.37"), date(2026, 11, 28), "test"),
     ]
 )
-CONTEXT = Context(now=NOW, rates=RATES, accounts=frozenset({"tencent"}))
+CONTEXT = Context(now=NOW, rates=RATES, accounts=frozenset({("tencent", "")}))
 MINUTE = timedelta(minutes=1)
 
 _places = st.builds(
@@ -193,7 +193,13 @@ class Rules:
             value: Value = JobCosts(self.spec.job, self.spec.currency, RATES).nanos(each)
         else:
             value = sort_value(each.machine, self.nanos(each), self.spec.sort)
-        first = (self.tier(each), rank_class(each, stands, self.spec, CONTEXT), value is None, value or 0)
+        nanos = self.nanos(each)
+        unknown = (2, 0) if nanos is None else (1, nanos)
+        first = (
+            self.tier(each),
+            rank_class(each, stands, self.spec, CONTEXT),
+            *((0, value) if value is not None else unknown),
+        )
         return (*first, level_order(each, CONTEXT), each.machine.upstream is not None, names(each))
 
     def answered(self) -> tuple[list[Match], Match | None]:
@@ -224,9 +230,16 @@ class Rules:
         misses = [
             Miss(each, self.nanos(each), self.against[id(each)]) for each in self.offers if self.against[id(each)]
         ]
-        return sorted(
-            misses, key=lambda miss: (len(miss.reasons), miss.nanos is None, miss.nanos or 0, names(miss.offer))
-        )
+        return sorted(misses, key=lambda miss: (len(miss.reasons), *self._worth(miss), names(miss.offer)))
+
+    def _worth(self, miss: Miss) -> tuple[int, int]:
+        """Its price, or the cost of the job where that is compared."""
+        value, job = miss.nanos, self.spec.job
+        if self.spec.sort is Sort.JOB_COST and job is not None:
+            value = JobCosts(job, self.spec.currency, RATES).nanos(miss.offer)
+        if value is not None:
+            return 0, value
+        return (2, 0) if miss.nanos is None else (1, miss.nanos)
 
 
 def _machine_at(each: Offer) -> tuple[str, ...]:

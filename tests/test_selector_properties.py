@@ -20,7 +20,7 @@ from selector.ranking import Match, Ranking, Verdict
 from selector.why_not import why_not
 from tests.support.offers import NOW, RATES, Here, index_of, offer
 
-CONTEXT = Context(now=NOW, rates=RATES, accounts=frozenset({"tencent"}))
+CONTEXT = Context(now=NOW, rates=RATES, accounts=frozenset({("tencent", "")}))
 FRESH, STALE = timedelta(seconds=40), timedelta(minutes=4)
 
 _stocks = st.sampled_from(
@@ -90,7 +90,7 @@ questions = st.fixed_dictionaries(
 )
 WORLD = replace(
     Here(offers=[]).world(),
-    accounts=frozenset({"tencent"}),
+    accounts=frozenset({("tencent", "")}),
     regions=frozenset({("tencent", "r1"), ("tencent", "r2"), ("tencent", "r3"), ("aws", "r1")}),
 )
 

@@ -83,6 +83,20 @@ def test_the_clouds_of_the_demo_give_the_same_answers_over_postgresql(tmp_path: 
         assert ["in_stock", "out", "in_stock"] in levels
 
 
+def test_demo_logs_no_poll_that_goes_well_and_says_where_to_look(demo: Served) -> None:
+    _answer_from(demo, "ap-guangzhou")
+    syncs = httpx2.get(f"{demo.url}/syncs").json()["items"]
+    assert {"ok"} <= {one["status"] for one in syncs}
+    said = demo.said()
+    assert "level=info" not in said
+    assert "GET /syncs and GET /providers have them all" in said
+
+
+def test_demo_logs_as_the_setting_says(tmp_path: Path) -> None:
+    with serving(tmp_path, "--demo", GPUFARE_LOG="info") as served:
+        assert until(lambda: "event=polled" in served.said() or None, "a poll is logged")
+
+
 def test_demo_asks_its_own_clouds_for_exchange_rates_and_shows_their_day(demo: Served) -> None:
     cloud = demo.cloud("tencent")
     log = {"provider": "ecb"}

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from catalog.accelerators import accelerators, resolve_question
+from catalog.accelerators import UnknownAccelerator, accelerators, resolve_question
 from catalog.parameters import PARAMETERS
 from selector.sizing import (
     TRAINED_IN,
@@ -21,7 +21,8 @@ from selector.sizing import (
     sum_bytes,
 )
 from selector.sizing_asked import WORKLOAD_PARAMETERS, passed_on, understand_workload
-from selector.sizing_hardware import ARCHITECTURES, unfit
+from selector.sizing_demands import sharing
+from selector.sizing_hardware import ARCHITECTURES, DEVICES, device_gib, unfit
 from selector.sizing_terms import sizing
 from selector.sizing_words import spot
 from selector.values import BadQuestion
@@ -491,3 +492,32 @@ def test_accelerators_that_do_not_compute_in_the_precision_are_left_out() -> Non
 @pytest.mark.parametrize("precision", list(Precision))
 def test_no_more_names_are_left_out_than_a_question_may_have(precision: Precision) -> None:
     assert len(unfit(precision)) < 60
+
+
+@pytest.mark.parametrize("precision", list(Precision))
+def test_no_name_that_a_question_may_say_means_both_fit_and_unfit_models(precision: Precision) -> None:
+    """So who names a `gpu` names what is unfit by itself, and not among others."""
+    fit = _left(precision)
+    for row in accelerators().values():
+        for name in (row.id, row.group, row.family, row.name, *row.aliases, *row.ambiguous_aliases):
+            try:
+                meant = resolve_question(name)
+            except UnknownAccelerator:
+                continue
+            assert meant <= fit or not meant & fit, name
+
+
+def test_accelerators_of_several_devices_are_those_that_the_table_notes() -> None:
+    assert {name: device_gib(name) for name in DEVICES} == {"mi250": 64, "mi250x": 64}
+    assert set(DEVICES.values()) == {2}
+
+
+# --- how many share the work ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("gpus", "share"), [(1, 1), (2, 2), (3, 2), (5, 4), (6, 4), (7, 4), (8, 8), (12, 8), (16, 16)])
+def test_heads_are_split_over_a_power_of_two_and_parameters_over_any_number(gpus: int, share: int) -> None:
+    assert sharing(workload(params="70b", task="inference"), gpus) == share
+    for task in Task:
+        if task.trains:
+            assert sharing(workload(params="70b", task=task), gpus) == gpus

@@ -72,6 +72,51 @@ def test_a_feed_that_was_not_polled_yet_says_so_and_so_does_one_whose_some_place
     assert (shown(polled, 9).status, shown(polled, 9).reason) == ("stale", None), "old, and asked"
 
 
+def test_polls_that_fail_are_failing_while_what_was_read_is_fresh_and_then_stale_with_their_reason(
+    tmp_path: Path,
+) -> None:
+    polled = cloud(tmp_path, "CZ", "DE")
+    well(polled, 0, "CZ", "DE")
+    assert shown(polled, 1).status == "ok"
+    record.failed(polled.engine, polled.claimed(at(1), place="CZ"), Result("failed", error="timed out"), at(1), at(2))
+    for minute, status in ((1, "failing"), (3, "failing"), (4, "stale"), (600, "stale")):
+        found = shown(polled, minute)
+        assert (found.status, found.reason, found.failing) == (status, "timed out", ["CZ"])
+    well(polled, 5, "CZ", "DE")
+    assert shown(polled, 5).status == "ok"
+
+
+def test_a_provider_that_is_paused_grows_stale_too_and_one_that_never_answered_fails(tmp_path: Path) -> None:
+    polled = cloud(tmp_path, "CZ")
+    schedule.pause_provider(polled.engine, "cloud", "the key was refused")
+    assert (shown(polled, 600).status, shown(polled, 600).last_success) == ("failing", None)
+    well(polled, 0, "CZ")
+    schedule.pause_provider(polled.engine, "cloud", "the key was refused")
+    told = [(shown(polled, minute).status, shown(polled, minute).reason) for minute in (1, 4)]
+    assert told == [("failing", "the key was refused"), ("stale", "the key was refused")]
+
+
+def test_a_first_answer_that_is_partial_counts_what_it_states_and_says_when_it_came(tmp_path: Path) -> None:
+    polled = cloud(tmp_path, "CZ")
+    two = [fact for name in ("m1", "m2") for fact in (machine(name, region="CZ"), stock(name, region="CZ"))]
+    polled.told(at(0), *two, place="CZ", missing="zone b did not answer")
+    said = "partial answer of 2026-11-30 12:00 UTC: zone b did not answer"
+    assert (shown(polled).offers, shown(polled).last_success, shown(polled).reason) == (2, None, said)
+    polled.told(at(1), machine("m3", region="CZ"), price("m3", region="CZ"), place="CZ", missing="more")
+    assert shown(polled).offers == 3, "what the first named stays"
+    well(polled, 2, "CZ")
+    polled.told(at(3), *two, place="CZ", missing="more")
+    found = shown(polled, 3)
+    assert (found.status, found.offers, found.last_success) == ("ok", 3, at(2)), "m3's price is not withdrawn yet"
+    assert found.reason == "partial answer of 2026-11-30 12:03 UTC: more"
+
+
+def test_of_a_partial_list_the_machines_are_counted(tmp_path: Path) -> None:
+    polled = Cloud(tmp_path, planned_cell("machines"))
+    polled.told(at(0), machine("m1"), machine("m2"), feed="machines", missing="more")
+    assert shown(polled).offers == 2
+
+
 @pytest.mark.parametrize(("minute", "status"), [(-2, "stale"), (-1, "ok"), (0, "ok"), (3, "ok"), (4, "stale")])
 def test_a_feed_seen_in_the_future_is_stale(tmp_path: Path, minute: int, status: str) -> None:
     polled = cloud(tmp_path, "CZ")

@@ -12,7 +12,21 @@ from catalog.words import Level, Purchase
 from collectors.base import Config, Drift, Page
 from tests.support.contract import CollectorContract
 from tests.support.pages import NOW, cases, feed_of
-from tests.support.tencent import KEYS, ON_DEMAND, PREPAID, SPOT, config, feed, levels, of, price, priced, row, stock
+from tests.support.tencent import (
+    KEYS,
+    ON_DEMAND,
+    PREPAID,
+    SPOT,
+    config,
+    feed,
+    levels,
+    machines,
+    of,
+    price,
+    priced,
+    row,
+    stock,
+)
 
 
 class TestTencent(CollectorContract):
@@ -301,6 +315,16 @@ def test_a_size_that_cannot_be_is_unknown_and_noted(field: str, said: int) -> No
     (machine,) = of(Machine, items)
     assert (machine.vcpus, machine.memory_mib) == ((None, 40960) if field == "Cpu" else (10, None))
     assert of(Note, items) == [Note("impossible_size", f"{field} {said}")]
+
+
+def test_a_zone_of_another_region_is_left_out_by_name() -> None:
+    """An answer out of a wrong cache: what it holds is neither there nor here."""
+    own, other = row(), row(Zone="ap-other-1")
+    assert stock(own, other) == [*stock(own), Note("other_region", "ap-other-1")]
+    assert stock(row(Zone="ap-test-finance-1")) == [Note("other_region", "ap-test-finance-1")]
+    types = {"GPU": 1, "CPU": 10, "Gpu": ..., "Cpu": ...}
+    assert of(Machine, machines(row(**types))) != []
+    assert machines(row(Zone="ap-other-1", **types)) == [Note("other_region", "ap-other-1")]
 
 
 def test_prepaid_stock_covers_the_terms_that_have_a_price_and_the_month_at_least() -> None:

@@ -33,6 +33,7 @@ class TestUCloud(CollectorContract):
     config = Config(environ=KEYS)
     regions = ("cn-wlcb", "cn-sh2")
     services = ("api",)
+    of_no_zone: ClassVar[frozenset[str]] = frozenset({"prices"})
     documented: ClassVar[Mapping[str, str]] = {
         "stock/GraphicsMemory": "the card is then one of any memory, or of what UCloud's page says; tested below",
         "stock/GraphicsMemory.Value": "the same",
@@ -325,11 +326,14 @@ def test_a_model_alone_is_known_by_its_name() -> None:
 # --- CompShare's inventory --------------------------------------------------------------------------------------------
 
 
+COUNTED = int(NOW.timestamp()) - 240
+
+
 def compshare(pools: Any, place: str = "cn-wlcb", **said: Any) -> list[Fact | Note]:
     zones = [{"Region": "cn-wlcb", "Zone": "cn-wlcb-01", "ZoneId": 10027}]
     body = {
         "DescribeCompShareSupportZone": {"RetCode": 0, "ZoneInfo": zones},
-        "DescribeCompShareGpuInventory": {"RetCode": 0, "GpuInventoryByZone": pools, **said},
+        "DescribeCompShareGpuInventory": {"RetCode": 0, "UpdateTime": COUNTED, "GpuInventoryByZone": pools, **said},
     }
     return list(feed("stock").parse(Page("inventory", json.dumps(body).encode(), NOW, place, "compshare")))
 
@@ -386,6 +390,20 @@ def test_a_count_that_cannot_be_is_unknown(left: int | None) -> None:
     assert [note.kind for note in of(Note, items)] == ["impossible_size"] * (left is not None)
 
 
+@pytest.mark.parametrize("cards", [10**12, 10_001])
+def test_a_count_of_cards_that_no_machine_has_is_no_machine_and_noted(cards: int) -> None:
+    """Its price over so many would be the cheapest GPU of all."""
+    items = stock(row(MachineSizes=sizes((cards, 124, [1024]), (1, 4, [8]))))
+    assert [one.instance_type for one in of(Machine, items)] == ["G.P40.1g.4c.8m"]
+    assert {("incomplete_size", "P40"), ("impossible_size", f"Gpu {cards}")} <= {
+        (note.kind, note.value) for note in of(Note, items)
+    }
+
+
+def test_a_row_of_another_regions_zone_is_left_out_by_name() -> None:
+    assert stock(row(Zone="cn-bj2-04")) == [Note("other_region", "cn-bj2-04")]
+
+
 def test_a_zone_is_its_regions_alone_and_one_without_a_name_is_noted() -> None:
     pools = {"Exclusive": {"10027": {"4090": 3}, "10099": {"4090": 8}}}
     assert [one.zone for one in of(Stock, compshare(pools))] == ["cn-wlcb-01"]
@@ -395,12 +413,37 @@ def test_a_zone_is_its_regions_alone_and_one_without_a_name_is_noted() -> None:
     assert Note("zone_of_another_region", "cn-wlcb-01") in elsewhere
 
 
-@pytest.mark.parametrize(("minutes", "noted"), [(5, []), (29, []), (31, ["old_inventory"]), (9000, ["old_inventory"])])
-def test_figures_much_older_than_ucloud_counts_are_noted(minutes: int, noted: list[str]) -> None:
-    counted = int((NOW - timedelta(minutes=minutes)).timestamp())
-    items = compshare({"Exclusive": {"10027": {"4090": 3}}}, UpdateTime=counted)
-    assert [note.kind for note in of(Note, items)] == noted
-    assert [one.quantity for one in of(Stock, items)] == [3]
+POOLS = {"Exclusive": {"10027": {"4090": 3, "A100": 0}}}
+
+
+@pytest.mark.parametrize("minutes", [-15, 0, 5, 15])
+def test_what_was_counted_within_the_time_that_stock_is_fresh_is_stock(minutes: int) -> None:
+    items = compshare(POOLS, UpdateTime=int((NOW - timedelta(minutes=minutes)).timestamp()))
+    assert [(one.level, one.quantity) for one in of(Stock, items)] == [(Level.IN_STOCK, 3), (Level.OUT, 0)]
+    assert of(Note, items) == []
+
+
+@pytest.mark.parametrize(
+    ("counted", "kind", "said"),
+    [
+        (int((NOW - timedelta(minutes=16)).timestamp()), "old_inventory", "last at 2026-11-30 11:44 UTC"),
+        (int((NOW - timedelta(days=3)).timestamp()), "old_inventory", "UCloud counted last at 2026-11-27 12:00 UTC"),
+        (0, "old_inventory", "UCloud counted last at 1970-01-01 00:00 UTC"),
+        (None, "inventory_without_time", "UCloud does not say when it counted"),
+        (int(NOW.timestamp()) * 1000, "inventory_to_come", "which is to come"),
+        (10**30, "inventory_to_come", "which is to come"),
+        (-1, "impossible_size", "UCloud does not say when it counted"),
+    ],
+)
+def test_what_was_counted_long_ago_is_no_stock_however_lately_it_was_told(
+    counted: int | None, kind: str, said: str
+) -> None:
+    """Neither that there is any, nor that there is none; and when it was counted is told."""
+    items = compshare(POOLS, UpdateTime=counted)
+    stocks = of(Stock, items)
+    assert [(one.level, one.quantity) for one in stocks] == [(Level.UNKNOWN, None)] * 2
+    assert all(one.detail.startswith("Exclusive: ") and said in one.detail for one in stocks)
+    assert kind in [note.kind for note in of(Note, items)]
 
 
 # --- prices -----------------------------------------------------------------------------------------------------------

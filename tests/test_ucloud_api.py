@@ -5,7 +5,7 @@ import json
 import logging
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 from urllib.parse import parse_qsl
 
@@ -57,7 +57,8 @@ def of_sim(sim: simcloud.Sim, name: str, **environ: str) -> Feed:
 
 def items_of(sim: simcloud.Sim, cell: Cell, **environ: str) -> list[Any]:
     one = of_sim(sim, cell.feed, **environ)
-    return [item for page in one.fetch(cell, NOW, {}) for item in one.parse(page)]
+    now = datetime.now(UTC)  # it says by this machine's clock when it counted
+    return [item for page in one.fetch(cell, now, {}) for item in one.parse(page)]
 
 
 def asked(answer: Canned, cell: Cell = STOCK, **environ: str) -> tuple[Mapping[str, str], dict[str, str], list[Page]]:

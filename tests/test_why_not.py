@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from catalog.offers import Offer
+from catalog.partitions import Account
 from selector.context import Context
 from selector.demands import machine_demands
 from selector.measures import nvlink, total_vram_mib, vram_mib
@@ -19,7 +20,7 @@ OLD = FRESH_FOR + timedelta(minutes=1)
 OTHERS = (offer("aws", "us-east-1"), offer("tencent", "ap-nanjing"))
 
 
-def reasons(asked: Offer, params: dict[str, str], mine: frozenset[str] = frozenset()) -> list[tuple[Code, str]]:
+def reasons(asked: Offer, params: dict[str, str], mine: frozenset[Account] = frozenset()) -> list[tuple[Code, str]]:
     here = Here(offers=[asked, *OTHERS], accounts=mine)
     spec = understand({name: [text] for name, text in params.items()}, here.world(), {}, endpoint="cheapest")
     context = Context(now=NOW, rates=RATES, accounts=mine)
@@ -133,7 +134,7 @@ def test_each_reason_says_what_is_and_what_was_asked(
 
 
 def test_an_account_is_missed_only_where_mine_are_asked_for() -> None:
-    mine = frozenset({"aws"})
+    mine = frozenset({("aws", "aws")})
     assert reasons(offer(), {}, mine) == [(Code.NO_ACCOUNT, "no account with tencent")]
     assert reasons(offer(), {"accounts": "all"}, mine) == []
 

@@ -24,7 +24,7 @@ from collectors.base import Cell, Unavailable
 from commands.serving import CHILD_PATIENCE_S
 from scheduler.crew import poll_and_plan, submit
 from scheduler.outages import patiently
-from scheduler.plan import Configured, plan
+from scheduler.plan import Configured, plan, plan_one
 from scheduler.poll import LEASE, LONGEST_LEASE, RENEW_EVERY, Polls
 from scheduler.worker import POLLS_AT_ONCE, STOP_PATIENCE, Worker, _go_on, _ticker
 from store import schedule
@@ -250,6 +250,29 @@ def test_two_workers_with_different_providers_poll_no_cell_more_often_than_its_i
     assert {provider: len(times) for provider, times in began.items()} == {"one": 4, "two": 4}
     assert all(after - before >= 5 * MINUTE for times in began.values() for before, after in pairwise(times))
     assert [one.name for one in provider_statuses(workers[0]._engine, clock.now)] == ["one", "two"]
+
+
+def test_two_workers_with_different_settings_are_told_of_once_and_ask_nothing_anew_for_ever(tmp_path: Path) -> None:
+    feed = ScriptedFeed(script=always(WHOLE), places=None, every=timedelta(days=1), fresh_for=timedelta(days=3))
+    clock = HandClock(T0)
+    polls = Polls(opened(tmp_path), clock, clock.sleep, AT_ONCE)
+    settings = [configured(feed, regions=regions) for regions in (("r1", "r2"), ("r1",))]
+    with ExitStack() as stack, structlog.testing.capture_logs() as logs:
+        workers = [stack.enter_context(working(polls, one)) for one in settings]
+        for _ in range(30):
+            for worker in workers:
+                worker.tick()
+                settle(worker)
+            clock.now += MINUTE
+        told = [entry for entry in logs if entry["event"].startswith("another process polls this provider")]
+        assert [(entry["log_level"], entry["provider"]) for entry in told] == [("warning", "cloud")] * 2
+        assert len(feed.asked) <= 5, "each of the cells once for each start, not once a minute"
+        plan_one(polls.engine, configured(feed, regions=("r3",)), clock.now)
+        clock.now += MINUTE
+        workers[0].tick()
+        assert len([entry for entry in logs if "another process" in entry["event"]]) == 3, (
+            "a third one is another matter"
+        )
 
 
 def test_run_goes_on_polling_by_itself(engine: Engine) -> None:

@@ -39,8 +39,10 @@ from tests.support.pages import (
     NOW,
     Case,
     cases,
+    enormous_values_of,
     feed_of,
     lines,
+    sizes_of,
     values_of,
     weaker,
     with_value,
@@ -75,7 +77,9 @@ class CollectorContract:
     services: ClassVar[tuple[str, ...]]
     """The names of its ENDPOINTS, all pointed at the local server."""
     unbounded: ClassVar[frozenset[str]] = frozenset()
-    """Feeds whose SDK reads a body for as long as bytes come, or that may take minutes."""
+    """Feeds of a price list, which may take minutes."""
+    of_no_zone: ClassVar[frozenset[str]] = frozenset()
+    """Feeds whose answers name no zone: what they are about is in the question alone."""
     keyless: ClassVar[frozenset[str]] = frozenset()
     """Feeds that send no credentials, so that none can be refused."""
     documented: ClassVar[Mapping[str, str]] = {}
@@ -165,9 +169,36 @@ class CollectorContract:
                 found = self.parsed(case, with_value(case, path, text))
             except Drift:
                 return
-            assert "".join(lines(found)).encode()
+            "".join(lines(found)).encode()  # raises for half a character; an empty list may be a whole answer
 
         check()
+
+    def test_no_size_is_beyond_what_a_machine_can_have(self) -> None:
+        """A count of 10^12 would make the cheapest GPU of all; above 2^31 no database holds it."""
+        swept = 0
+        for case in cases(self.name):
+            for path, enormous in enormous_values_of(case):
+                swept += 1
+                try:
+                    found = self.parsed(case, with_value(case, path, enormous))
+                except Drift:
+                    continue
+                beyond = [item for item in found if any(size > most for size, most in sizes_of(item))]
+                assert not beyond, f"{case.name}: {path}: {enormous}: {lines(beyond)}"
+        assert swept
+
+    def test_what_is_of_another_region_states_nothing_here(self) -> None:
+        """An answer out of a wrong cache: the page of one region taken for that of another."""
+        for case in cases(self.name):
+            if not case.page.place or case.feed in self.of_no_zone:
+                continue
+            elsewhere = replace(case, page=replace(case.page, place="xx-nowhere-9"))
+            try:
+                found = self.parsed(elsewhere)
+            except Drift:
+                continue
+            zoned = [item for item in found if not isinstance(item, Note) and getattr(item, "zone", None)]
+            assert not zoned, f"{case.name}: {lines(zoned)}"
 
     def test_every_call_waits_for_its_slot(self) -> None:
         """As many slots as requests that came: a limit counts calls, not pages."""

@@ -17,8 +17,10 @@ from starlette.testclient import TestClient
 from api.app import create_app
 from api.board import Board
 from api.config import ApiConfig
+from catalog.accounts import kind_of
 from catalog.facts import Fact
 from catalog.fx import Rates, ecb_rates
+from collectors.aws_ec2 import partition_of
 from collectors.base import Config
 from collectors.registry import PROVIDERS, provider
 from scheduler.plan import Configured, plan
@@ -62,6 +64,8 @@ class Gpufare:
         self.config = ApiConfig(
             rates=rates,
             providers=frozenset(PROVIDERS) | {one.name for one in self.configured},
+            sites={one.name: site for one in self.configured if (site := one.config.site) is not None},
+            partitions={one.name: partition_of(one.config) for one in self.configured if kind_of(one.name) == "aws"},
             refresh_every=timedelta(hours=1),
             version="0.1.0",
             clock=clock,

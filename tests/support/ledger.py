@@ -21,7 +21,7 @@ STATUSES = {
     "left": "waits as a whole",
 }
 WAITS = {
-    "second_source": "a second source of one live price: each has one feed, and the shipped list serves where no feed does",
+    "second_source": "a second source of a live price: each has one feed, and the shipped list serves where none does",
     "gcp": "the provider Google Cloud",
     "alibaba": "the provider Alibaba Cloud",
     "vast": "the provider Vast",

@@ -11,6 +11,7 @@ from catalog.facts import Machine
 from catalog.fx import Rate, Rates
 from catalog.money import price_nanos
 from catalog.offers import Offer, Place, PriceNow, StockNow
+from catalog.partitions import Account
 from catalog.words import Evidence, Hosting, Level, Purchase
 from selector.context import Context
 from selector.index import Index
@@ -107,9 +108,12 @@ class Here:
 
     offers: Sequence[Offer]
     rates: Rates = RATES
-    accounts: frozenset[str] = frozenset()
+    accounts: frozenset[Account] = frozenset()
     unread: frozenset[tuple[str, str]] = frozenset()
     """(provider, place) of which no source was read yet; "" is all of the provider."""
+    read: frozenset[tuple[str, str]] = frozenset()
+    off: Mapping[str, str] = field(default_factory=dict)
+    """Provider -> what to set so that its places are asked."""
     fallback: Mapping[str, Sequence[str]] = field(default_factory=dict)
     defaults: Mapping[str, str] = field(default_factory=dict)
     providers: frozenset[str] = frozenset({"aws", "azure", "gcp", "tencent", "alibaba", "runpod", "vast"})
@@ -144,6 +148,7 @@ class Here:
             region_countries={key: place.country for key, place, _ in index.shelves() if place.country is not None},
             machines=index.machines(),
             unread=self.unread,
+            currencies=self.rates.currencies(),
             fallback=self.fallback,
         )
 
@@ -151,7 +156,9 @@ class Here:
         return index_of(self.offers, self.rates)
 
     def _context(self) -> Context:
-        return Context(now=NOW, rates=self.rates, accounts=self.accounts, unread=self.unread)
+        return Context(
+            now=NOW, rates=self.rates, accounts=self.accounts, unread=self.unread, read=self.read, off=self.off
+        )
 
 
 def cheapest(*offers: Offer, **params: str) -> Ranking:

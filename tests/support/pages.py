@@ -7,6 +7,7 @@ note a line. Write the `.facts` of a new page with `python -m tests.support.page
 import csv
 import io
 import json
+import re
 import sys
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping
@@ -19,6 +20,7 @@ from typing import Any
 
 from catalog.facts import Fact, Note
 from collectors.base import Config, Feed, Page
+from collectors.reading import MOST_CARDS, MOST_SIZE
 from collectors.registry import PROVIDERS, provider
 
 PAGES = Path(__file__).parent.parent / "pages"
@@ -161,6 +163,7 @@ def without_each_field(case: Case) -> Iterator[tuple[str, bytes]]:
                 yield f"{path}[{number}]: {'.'.join(map(str, field_path))}", _dump(changed)
 
 
+_NUMBER = re.compile(r"[0-9][0-9,]*(?:\.[0-9]+)?(?= |$)")
 ValuePath = tuple[str | int, ...]
 
 
@@ -170,6 +173,32 @@ def values_of(case: Case) -> list[ValuePath]:
         _, rows = csv_rows(case.page.body)
         return [(at, column) for at, row in enumerate(rows) for column in range(len(row))]
     return list(_values(_load(case)))
+
+
+def enormous_values_of(case: Case) -> Iterator[tuple[ValuePath, str]]:
+    """Where numbers stand in a body, with an enormous one to put in place of each: as large as a list of accelerators
+    can never be, and as a disk can hardly be. What stands beside a number in its text, a unit say, stays.
+    """
+    rows = csv_rows(case.page.body)[1] if case.is_csv else _load(case)
+    for path in values_of(case):
+        here: Any = rows
+        for step in path:
+            here = here[step]
+        if isinstance(here, bool) or not isinstance(here, (int, float, str)):
+            continue
+        for enormous in ("20000000", "1" + "0" * 12):
+            if not isinstance(here, str):
+                yield path, enormous
+            elif _NUMBER.match(here):
+                yield path, json.dumps(_NUMBER.sub(enormous, here, count=1), ensure_ascii=False)
+
+
+def sizes_of(item: Fact | Note) -> Iterator[tuple[Fraction | int, int]]:
+    """The sizes that a fact states, each with the most that it can be."""
+    limits = {"gpu_count": MOST_CARDS, "vcpus": MOST_SIZE, "memory_mib": MOST_SIZE, "vram_mib": MOST_SIZE}
+    for name, most in {**limits, "quantity": MOST_SIZE}.items():
+        if (size := getattr(item, name, None)) is not None:
+            yield size, most
 
 
 def _values(value: object) -> Iterator[ValuePath]:
