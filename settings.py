@@ -202,7 +202,8 @@ class Settings(BaseSettings):
 
     database_url: DatabaseUrl = Field(
         repr=False,
-        description="`sqlite:///FILE` or `postgresql+psycopg://USER:PASSWORD@HOST/DATABASE`.",
+        description="`sqlite:///FILE` or `postgresql+psycopg://USER:PASSWORD@HOST/DATABASE`, with `@` written `%40` in user "
+        "and password: one with more than one `@` is refused.",
         json_schema_extra={"default": "SQLite in the user's data folder (`~/.local/share/gpufare/gpufare.db`)"},
     )
     url: Url | None = Field(

@@ -91,7 +91,11 @@ def test_a_region_without_prices_and_one_that_fails_cost_no_other_its_own(tmp_pa
     def answer(region: str, charge: str) -> Any:
         if region == "ap-west":
             return tencent_error("InternalError")
-        return [row(InstanceType=T4X1, InstanceFamily="GN7")] if (region, charge) == ("ap-east", ON_DEMAND) else []
+        return (
+            [row(Zone="ap-east-1", InstanceType=T4X1, InstanceFamily="GN7")]
+            if (region, charge) == ("ap-east", ON_DEMAND)
+            else []
+        )
 
     wire = TencentSays(answer)
     with tencent(wire, "ap-east", "ap-empty", "ap-west") as provider, gpufare(tmp_path, provider) as app:
