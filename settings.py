@@ -132,7 +132,8 @@ class ProviderSettings(BaseModel):
     )
     intervals: Mapping[str, Duration] = Field(
         default_factory=dict,
-        description=f"How often to poll a feed, from `1s`. Feeds: {', '.join(FEEDS)}.",
+        description="How often to poll a feed, from `1s`. With a longer interval its facts count as fresh for one "
+        f"interval more than by themselves. Feeds: {', '.join(FEEDS)}.",
         json_schema_extra={"key": "<FEED>", "default": "each feed's own"},
     )
     site: Annotated[Literal["cn", "intl"], PlainValidator(_site)] | None = Field(
@@ -202,8 +203,8 @@ class Settings(BaseSettings):
 
     database_url: DatabaseUrl = Field(
         repr=False,
-        description="`sqlite:///FILE` or `postgresql+psycopg://USER:PASSWORD@HOST/DATABASE`, with `@` written `%40` in user "
-        "and password: one with more than one `@` is refused.",
+        description="`sqlite:///FILE` or `postgresql+psycopg://USER:PASSWORD@HOST/DATABASE`, with `@` written `%40` in "
+        "user and password: one with more than one `@` is refused.",
         json_schema_extra={"default": "SQLite in the user's data folder (`~/.local/share/gpufare/gpufare.db`)"},
     )
     url: Url | None = Field(
