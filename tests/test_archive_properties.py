@@ -109,7 +109,7 @@ strange_machines = st.builds(
     instance_type=strange_names,
     gpu=st.just("t4-16g"),
     gpu_count=st.none() | st.fractions(min_value=Fraction(1, 10**50)).filter(bool) | st.just(Fraction(10**60, 7)),
-    gpu_raw=st.sampled_from(["", "x" * 10, "x" * (1 << 20), "a\0b"]),
+    gpu_raw=st.sampled_from(["", "x" * 10, "x" * (1 << 16), "a\0b"]),
     vcpus=st.none() | st.integers(1, 2**62),
     memory_mib=st.none() | st.integers(1, 2**62),
 )
@@ -135,7 +135,7 @@ strange_stocks = at_places(
 
 
 @given(facts=st.lists(strange_machines | strange_prices | strange_stocks | price_facts | machine_facts, max_size=8))
-@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
 def test_whatever_the_store_holds_an_export_of_it_is_one_that_an_import_takes(
     facts: list[Fact], tmp_path_factory: Any
 ) -> None:
