@@ -134,8 +134,10 @@ def test_an_offer_tells_its_window_and_what_is_paid_for_it_at_once(server: Serve
 def test_the_sentence_and_the_table_name_the_window(server: Server) -> None:
     found = server.get(QUESTION)
     assert "capacity-block, 2026-11-30 10:03 to 2026-12-01 10:03 UTC, in stock" in found["message"]
-    assert "capacity_block from 2026-11-30T10:03:00Z to 2026-12-01T10:03:00Z" in offer_row(found["best"])
-    assert offer_row(found["best"] | {"window": None})[6] == "capacity_block"
+    upfront = found["best"]["native_price"]["upfront"]["amount"]
+    window = "from 2026-11-30T10:03:00Z to 2026-12-01T10:03:00Z"
+    assert offer_row(found["best"])[6] == f"capacity_block {window}, {upfront} USD at once"
+    assert offer_row(found["best"] | {"window": None, "native_price": None})[6] == "capacity_block"
 
 
 def test_a_table_for_other_programs_has_the_windows_ends(server: Server) -> None:
