@@ -222,7 +222,7 @@ def _off(cells: Sequence[RowMapping], of: int) -> str:
         by_reason[cell["error"] or "off"].append(_where(cell))
     if len(cells) == of and len(by_reason) == 1:
         return next(iter(by_reason))
-    said = [f"{_named(places)}: {reason}" for reason, places in by_reason.items()]
+    said = sorted(f"{_named(places)}: {reason}" for reason, places in by_reason.items())  # cells come in any order
     return f"off at {len(cells)} of {of} places: {'; '.join(said)}" if said else ""
 
 

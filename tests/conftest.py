@@ -27,15 +27,21 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if metafunc.definition.get_closest_marker("both_databases"):
-        metafunc.fixturenames.insert(0, "database")  # before any fixture that opens one
         metafunc.parametrize("database", ["sqlite", "postgresql"], indirect=True)
 
 
-@pytest.fixture
+@pytest.fixture(autouse=True)
 def database(request: pytest.FixtureRequest) -> Iterator[str]:
-    """The kind of database that `tests.support.databases.address` gives."""
-    with databases.running_on(request.param):
-        yield request.param
+    """The kind of database that `tests.support.databases.address` gives: SQLite, unless the test is for both.
+
+    Autouse, so that it is there before any fixture that opens one, whether the test names it or not.
+    """
+    wanted: str | None = getattr(request, "param", None)
+    if wanted is None:  # nothing is to be emptied after each test: fixtures of a whole module hold engines too
+        yield databases.kind()
+        return
+    with databases.running_on(wanted):
+        yield wanted
 
 
 def pytest_sessionfinish() -> None:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 from sqlalchemy import Engine, event, text, update
@@ -74,9 +75,9 @@ def test_only_the_regions_that_changed_are_read_again(filled: Filled) -> None:
     read: list[str] = []
 
     @event.listens_for(filled.engine, "before_cursor_execute")
-    def note(_c: object, _cursor: object, statement: str, parameters: tuple[object, ...], *_more: object) -> None:
-        if "FROM machines" in statement and "machines.region = ?" in statement:
-            read.extend(map(str, parameters))
+    def note(_c: object, _cursor: object, statement: str, parameters: Any, *_more: object) -> None:
+        if "FROM machines" in statement and "machines.region = " in statement:
+            read.extend(map(str, parameters.values() if isinstance(parameters, dict) else parameters))
 
     board.refresh(filled.now)
     assert read == []

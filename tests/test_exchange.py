@@ -1,5 +1,6 @@
 """Exchange rates that were fetched: by one worker a day, believed or held, and what answers make of them."""
 
+import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import date, datetime, timedelta
@@ -169,6 +170,7 @@ def test_a_worker_fetches_them_once_a_day_and_no_tick_waits_for_it(engine: Engin
         workers[1].tick()
         until(lambda: len(server.requests) == 2)
         until(lambda: not exchange.claim(engine, clock.now + HOUR))
+        until(lambda: not [one for one in threading.enumerate() if one.name == "exchange-rates"])
 
 
 def test_a_worker_without_it_asks_nobody(engine: Engine) -> None:

@@ -63,6 +63,19 @@ def test_a_new_database_is_what_the_tables_say(empty: str) -> None:
     engine.dispose()
 
 
+@pytest.fixture
+def an_engine(tmp_path: Path) -> Engine:
+    """What most tests open before they know of any database."""
+    return opened(tmp_path)
+
+
+@pytest.mark.both_databases
+def test_a_test_for_both_databases_runs_on_the_one_that_its_name_says(
+    request: pytest.FixtureRequest, an_engine: Engine
+) -> None:
+    assert request.node.name.endswith(f"[{an_engine.dialect.name}]")
+
+
 def test_money_has_room_for_more_than_two_units_an_hour() -> None:
     for name in ("nanos", "list_nanos", "upfront_nanos"):
         (column,) = [table.c[name] for table in FACTS if name in table.c]
@@ -228,6 +241,7 @@ def test_a_name_that_the_server_does_not_know_is_told_in_a_sentence() -> None:
 @pytest.mark.both_databases
 def test_a_database_of_a_newer_version_is_never_written(tmp_path: Path) -> None:
     engine = opened(tmp_path)
+    ((version,),) = (row.values() for row in rows(engine, "alembic_version"))
     with writing(engine) as connection:
         connection.exec_driver_sql("UPDATE alembic_version SET version_num = '9999'")
     try:
@@ -235,7 +249,7 @@ def test_a_database_of_a_newer_version_is_never_written(tmp_path: Path) -> None:
             migrate(engine)
     finally:
         with writing(engine) as connection:
-            connection.exec_driver_sql("UPDATE alembic_version SET version_num = '0002'")
+            connection.exec_driver_sql(f"UPDATE alembic_version SET version_num = '{version}'")  # noqa: S608
 
 
 def test_the_folder_of_a_new_database_is_made(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from sqlalchemy import Engine, event
 
 from catalog.facts import Note, Region
 from store import planning, record, schedule
+from store.engine import placeholder
 from store.offers import revisions
 from store.planning import PlannedCell
 from store.record import Answer, Lease, LeaseLost, Result
@@ -258,9 +259,14 @@ def test_each_of_two_thousand_cells_is_claimed_once_by_four_workers(tmp_path: Pa
 @pytest.mark.parametrize("most", [1, 5])
 def test_workers_that_ask_in_the_same_instant_never_share_a_cell(tmp_path: Path, most: int) -> None:
     plan(opened(tmp_path), planned_cell("stock"))
+    all_there = threading.Barrier(THREADS)  # else a quick one claims the next turn while others are at this one
+
+    def turn_of(engine: Engine, turn: int) -> list[Lease]:
+        all_there.wait(60)
+        return schedule.claim(engine, at(turn * 60), LEASE, most)
 
     def work(engine: Engine) -> list[Lease]:
-        return [lease for turn in range(50) for lease in schedule.claim(engine, at(turn * 60), LEASE, most)]
+        return [lease for turn in range(50) for lease in turn_of(engine, turn)]
 
     leases = [lease for found in in_threads(tmp_path, work) for lease in found]
     held = sorted(lease.started_at for lease in leases)
@@ -412,7 +418,8 @@ def test_a_first_call_that_meets_anothers_first_call_takes_the_slot_after_it(tmp
     @event.listens_for(engine, "before_cursor_execute")
     def another_comes_first(_connection: Any, cursor: Any, statement: str, *_rest: Any) -> None:
         if statement.startswith("INSERT INTO limits"):
-            cursor.execute("INSERT INTO limits (key, next_at) VALUES ('key', ?)", (micros(at(1)),))
+            mark = placeholder(engine.dialect)
+            cursor.execute(f"INSERT INTO limits (key, next_at) VALUES ('key', {mark})", (micros(at(1)),))  # noqa: S608
 
     assert schedule.reserve(engine, "key", 1 / 60, T0, PATIENCE) == at(1)
     assert rows(engine, "limits") == [{"key": "key", "next_at": micros(at(1))}], "told, but not taken"

@@ -6,7 +6,6 @@ A test module marked `both_databases` runs on both. Where no PostgreSQL answers,
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from contextvars import ContextVar
 from functools import cache
 from pathlib import Path
 from urllib.parse import quote
@@ -20,7 +19,8 @@ from store.tables import CELLS
 
 SERVER = os.environ.get("GPUFARE_TEST_POSTGRESQL", "postgresql+psycopg://postgres@127.0.0.1:5432/postgres")
 _NAME = f"gpufare_test_{os.getpid()}"
-_KIND = ContextVar("_KIND", default="sqlite")
+_kinds = ["sqlite"]
+"""That of the running test is the last. No context variable: the threads that a test starts would not have it."""
 _engines: list[Engine] = []
 _taken: dict[Path, str] = {}
 """Folder -> the schema that stands for it, in the test that runs."""
@@ -28,9 +28,14 @@ _free: list[str] = []
 """Schemas with empty tables, left by earlier tests."""
 
 
+def kind() -> str:
+    """`sqlite` or `postgresql`: that of the test that runs."""
+    return _kinds[-1]
+
+
 def address(folder: Path) -> str:
     """The database of a folder: the same one each time within a test, and empty at first."""
-    if _KIND.get() == "sqlite":
+    if kind() == "sqlite":
         return f"sqlite:///{folder / 'gpufare.db'}"
     if folder not in _taken:
         _taken[folder] = _free.pop() if _free else f"t{len(_taken)}_{len(_made())}"
@@ -46,15 +51,15 @@ def engine_at(folder: Path) -> Engine:
 
 
 @contextmanager
-def running_on(kind: str) -> Iterator[None]:
+def running_on(wanted: str) -> Iterator[None]:
     """What `address` gives meanwhile: `sqlite` or `postgresql`. Skips the test where that is not there."""
-    if kind == "postgresql":
+    if wanted == "postgresql":
         _database()
-    token = _KIND.set(kind)
+    _kinds.append(wanted)
     try:
         yield
     finally:
-        _KIND.reset(token)
+        _kinds.pop()
         for engine in _engines:
             engine.dispose()
         _engines.clear()
