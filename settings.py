@@ -10,7 +10,6 @@ from dataclasses import dataclass, field
 from datetime import date, timedelta
 from decimal import Decimal
 from difflib import get_close_matches
-from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple
 
@@ -18,7 +17,7 @@ from pydantic import BaseModel, ConfigDict, Field, PlainValidator, ValidationErr
 from pydantic_core import ErrorDetails
 from pydantic_settings import BaseSettings, InitSettingsSource, PydanticBaseSettingsSource, SettingsConfigDict
 
-from catalog.accounts import kind_of
+from catalog.accounts import CREDENTIALS, is_credential, kind_of
 from catalog.durations import UNITS
 from catalog.fx import Rates
 from catalog.parameters import PARAMETERS
@@ -49,21 +48,20 @@ LOG_LEVELS = ("debug", "info", "warning", "error")
 
 
 class Outside(NamedTuple):
-    """A provider as the settings know it: services, variables of its credentials, settings that only some have."""
+    """A provider as the settings know it: services, and settings that only some have."""
 
     services: tuple[str, ...]
-    credentials: tuple[str, ...]
     special: tuple[str, ...] = ()
 
 
 OUTSIDE = {
-    "alibaba": Outside(("ecs",), ("ALIBABA_CLOUD_*",), ("site",)),
-    "aws": Outside(("ec2", "pricing", "price_list", "spot_advisor"), ("AWS_*",), ("scores", "price_source")),
-    "azure": Outside(("management", "retail", "login"), ("AZURE_*",), ("site", "scores")),
-    "gcp": Outside(("compute", "billing"), ("GOOGLE_*",), ("scores",)),
-    "runpod": Outside(("api",), ("RUNPOD_API_KEY",)),
-    "tencent": Outside(("cvm", "region"), ("TENCENTCLOUD_*",), ("site",)),
-    "ucloud": Outside(("api",), ("UCLOUD_*",)),
+    "alibaba": Outside(("ecs",), ("site",)),
+    "aws": Outside(("ec2", "pricing", "price_list", "spot_advisor"), ("scores", "price_source")),
+    "azure": Outside(("management", "retail", "login"), ("site", "scores")),
+    "gcp": Outside(("compute", "billing"), ("scores",)),
+    "runpod": Outside(("api",)),
+    "tencent": Outside(("cvm", "region"), ("site",)),
+    "ucloud": Outside(("api",)),
 }
 """By the names of `collectors.registry.PROVIDERS`."""
 SPECIAL = {name for known in OUTSIDE.values() for name in known.special}
@@ -81,11 +79,6 @@ def known_providers() -> tuple[str, ...]:
 def is_account(name: str) -> bool:
     """Whether it can be the name of another account of a provider that is polled."""
     return bool(ACCOUNT.fullmatch(name)) and kind_of(name) in PROVIDERS
-
-
-def is_credential(provider: str, variable: str) -> bool:
-    """Whether an environment variable holds credentials of a provider."""
-    return any(fnmatchcase(variable, pattern) for pattern in OUTSIDE[kind_of(provider)].credentials)
 
 
 class SettingsError(Exception):
@@ -390,7 +383,7 @@ class _Source:
             if part not in names and not (part and names and names[0].startswith("<")):
                 return f"{self.where(path)}: there is no such setting. {self._instead(path, names)}"
         if _is_credential(path) and not is_credential(path[1], path[3].upper()):
-            wanted = ", ".join(OUTSIDE[kind_of(path[1])].credentials)
+            wanted = ", ".join(CREDENTIALS[kind_of(path[1])])
             return f"{self.where(path)}: this is no variable of {kind_of(path[1])}'s credentials; they are {wanted}."
         names = _below(path)
         if names and not isinstance(value, dict):

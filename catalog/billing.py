@@ -15,14 +15,10 @@ from types import MappingProxyType
 
 from catalog.accounts import kind_of
 from catalog.money import HOURS_PER_MONTH
-from catalog.words import Purchase
+from catalog.words import TERM_MONTHS, Purchase
 
 SECONDS_PER_HOUR = 3600
 EVERY_PURCHASE = "*"
-TERM_MONTHS: Mapping[Purchase, int] = MappingProxyType(
-    {Purchase.MONTH: 1, Purchase.RESERVED_1Y: 12, Purchase.RESERVED_3Y: 36}
-)
-"""The terms that are paid in advance, and whole."""
 
 
 @dataclass(frozen=True, slots=True)

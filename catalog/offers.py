@@ -8,6 +8,8 @@ from catalog.words import Evidence, Level, Purchase
 
 SNAPSHOT = "snapshot"
 """What the source of a price begins with that comes from a list, shipped or imported, and not from its provider."""
+RESTRICTED = "restricted"
+"""What the detail of a stock begins with that this account may not have; why follows."""
 SKEW = timedelta(minutes=1)
 """How far a clock that stamped a time may be ahead of ours before that time is not believed."""
 
@@ -113,7 +115,7 @@ class StockNow:
     @property
     def restricted(self) -> bool:
         """Whether this account may not have what is sold there: then the detail begins with the word, and says why."""
-        return self.level is Level.UNKNOWN and self.detail.startswith("restricted")
+        return self.level is Level.UNKNOWN and self.detail.startswith(RESTRICTED)
 
     def restricted_at(self, now: datetime, max_age: timedelta | None = None) -> bool:
         """Whether that still counts: what a score says of it is over with the score, what a list says is not."""

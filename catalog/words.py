@@ -1,6 +1,8 @@
 """The enumerations: how a machine is bought, what its stock is, why we believe it, who hosts it."""
 
+from collections.abc import Mapping
 from enum import StrEnum
+from types import MappingProxyType
 
 
 class Purchase(StrEnum):
@@ -15,6 +17,12 @@ class Purchase(StrEnum):
     """A commitment for a year to spend so much an hour, on whatever machine."""
     SAVINGS_3Y = "savings_3y"
     CAPACITY_BLOCK = "capacity_block"
+
+
+TERM_MONTHS: Mapping[Purchase, int] = MappingProxyType(
+    {Purchase.MONTH: 1, Purchase.RESERVED_1Y: 12, Purchase.RESERVED_3Y: 36}
+)
+"""The months of the terms that are paid in advance, wholly or in part. A savings plan is paid by the hour."""
 
 
 class Level(StrEnum):

@@ -6,20 +6,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
+from catalog.accounts import CREDENTIALS
 from catalog.facts import Fact, Note
 from catalog.words import Evidence, Level
 from collectors.base import ByMachine, Cell, Feed, Limit, Page, Provider, ProviderError
-
-VARIABLES = {
-    "alibaba": "ALIBABA_CLOUD_",
-    "aws": "AWS_",
-    "azure": "AZURE_",
-    "gcp": "GOOGLE_",
-    "runpod": "RUNPOD_",
-    "tencent": "TENCENTCLOUD_",
-    "ucloud": "UCLOUD_",
-}
-"""How the variables of a provider's credentials begin: those of the process are its first account's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +43,8 @@ class Account:
 def _renamed(said: str, provider: str, account: str) -> str:
     """A sentence about the provider's first account as one about this: its name, its settings, its commands."""
     own = f"GPUFARE_PROVIDERS__{account.upper()}__"
-    said = re.sub(rf"(?<![\w$]){VARIABLES[provider]}[A-Z][A-Z_]*(?!\w)", rf"{own}CREDENTIALS__\g<0>", said)
+    variables = "|".join(glob.replace("*", "[A-Z][A-Z_]*") for glob in CREDENTIALS[provider])
+    said = re.sub(rf"(?<![\w$])(?:{variables})(?!\w)", rf"{own}CREDENTIALS__\g<0>", said)
     said = said.replace(f"GPUFARE_PROVIDERS__{provider.upper()}__", own)
     return re.sub(rf"^{provider}(?=[ :])|(?<=gpufare sync ){provider}(?!\w)", account, said)
 

@@ -17,7 +17,7 @@ from catalog.facts import Fact, Machine, Note, Price
 from catalog.money import HOURS_PER_MONTH, price_nanos
 from catalog.numbers import decimal_or_none
 from catalog.units import MIB_PER_GIB
-from catalog.words import Purchase
+from catalog.words import TERM_MONTHS, Purchase
 from collectors.aws_ec2 import currency_of
 from collectors.aws_machine import established, family, is_accelerated, is_bare_metal
 from collectors.base import Drift, Page
@@ -41,7 +41,7 @@ COLUMNS = frozenset({*ALWAYS_FILLED, *OF_RESERVATIONS, "Instance Family", "vCPU"
 SHARED = ("Compute Instance", "Shared")
 SOLD_AS = (SHARED, ("Compute Instance (bare metal)", "Shared"), ("Compute Instance (bare metal)", "Dedicated"))
 """Product family and tenancy of a machine as anybody rents it; bare metal is dedicated by nature, and listed so."""
-TERMS = {"1yr": (Purchase.RESERVED_1Y, 12), "3yr": (Purchase.RESERVED_3Y, 36)}
+TERMS = {"1yr": Purchase.RESERVED_1Y, "3yr": Purchase.RESERVED_3Y}
 OPTIONS = {"No Upfront": ("Hrs",), "Partial Upfront": ("Hrs", "Quantity"), "All Upfront": ("Hrs", "Quantity")}
 """The units of the rows that make up an option's price: so much an hour, and so much once."""
 WITHOUT_ACCELERATOR = frozenset(
@@ -176,7 +176,7 @@ def _of_type(one: _Type) -> Iterator[Fact | Note]:
 def _purchases(rows: Mapping[str, Sequence[Row]]) -> frozenset[Purchase]:
     """What a type is listed for, priced or not."""
     leases = {row["LeaseContractLength"] for row in rows["Reserved"] if row["OfferingClass"] == "standard"}
-    listed = {purchase for lease, (purchase, _) in TERMS.items() if lease in leases}
+    listed = {purchase for lease, purchase in TERMS.items() if lease in leases}
     listed |= {Purchase.ON_DEMAND} if rows["OnDemand"] else set()
     return frozenset(listed | {Purchase.CAPACITY_BLOCK} if rows["block"] else listed)
 
@@ -238,11 +238,11 @@ def _reserved(one: _Type, rows: Sequence[Row]) -> Iterator[Price | Note]:
         else:
             yield Note("other_reservation", f"{lease} {row['OfferingClass']} {option}", record=True)
     for lease, by_option in options.items():
-        quotes = [_quote(option, of_option, TERMS[lease][1]) for option, of_option in by_option.items()]
+        quotes = [_quote(option, of_option, TERM_MONTHS[TERMS[lease]]) for option, of_option in by_option.items()]
         whole = sorted((quote for quote in quotes if quote.nanos), key=_Quote.order)
         if whole and (nanos := whole[0].nanos):
-            purchase, months = TERMS[lease]
-            yield one.price(whole[0].rows[0], purchase, nanos, whole[0].upfront_nanos, months)
+            purchase = TERMS[lease]
+            yield one.price(whole[0].rows[0], purchase, nanos, whole[0].upfront_nanos, TERM_MONTHS[purchase])
         for quote in whole[1:]:
             yield from (Note("dearer_reserved_option", f"{lease} {quote.option}", record=True) for _ in quote.rows)
         for quote in (quote for quote in quotes if not quote.nanos):

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from catalog.facts import Note, Stock
 from catalog.words import Evidence, Level, Purchase
-from collectors.quotas import RESTRICTED, Quota, Quotas
+from collectors.quotas import Quota, Quotas, restricted
 from collectors.reading import JsonValue, Record
 
 DEPLOYED = frozenset(
@@ -59,14 +59,14 @@ class Account:
             if kind == "Location":
                 self.refuse(DEPLOYED | SPOT, reason)
             elif kind == "Zone" and zones:
-                self._of_zones |= dict.fromkeys(zones, f"{RESTRICTED}{reason}")
+                self._of_zones |= dict.fromkeys(zones, restricted(reason))
             else:
                 self._understood = False
                 yield Note("unknown_restriction", f"{self._size}: {kind} {reason}")
 
     def refuse(self, purchases: frozenset[Purchase], reason: str) -> None:
         """What cannot be had in the whole region. The first reason counts."""
-        self._say(purchases, f"{RESTRICTED}{reason}")
+        self._say(purchases, restricted(reason))
 
     def quotas(self, family: str | None, vcpus: int | None, quotas: Quotas, sold: frozenset[Purchase]) -> None:
         """A quota whose limit is below what one machine takes restricts it; else what is `sold` shows them, unless

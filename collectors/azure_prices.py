@@ -14,7 +14,7 @@ from fractions import Fraction
 
 from catalog.facts import Fact, Machine, Note, Price
 from catalog.money import price_nanos, term_hour_nanos
-from catalog.words import Purchase
+from catalog.words import TERM_MONTHS, Purchase
 from collectors.azure_machine import machine_of, spelt_size
 from collectors.base import Page
 from collectors.reading import Record, record_of
@@ -30,7 +30,7 @@ OTHER_PRODUCTS = (
 OTHER_METERS = (("Low Priority", re.compile(r"\bLow Priority\b", re.IGNORECASE)),)
 _SPOT = re.compile(r"\bSpot\b", re.IGNORECASE)
 _HOURS = re.compile(r"([1-9]\d{0,5}) Hours?")
-TERMS = {"1 Year": (Purchase.RESERVED_1Y, 12), "3 Years": (Purchase.RESERVED_3Y, 36)}
+TERMS = {"1 Year": Purchase.RESERVED_1Y, "3 Years": Purchase.RESERVED_3Y}
 PLANS = {"1 Year": Purchase.SAVINGS_1Y, "3 Years": Purchase.SAVINGS_3Y}
 """A savings plan's price is one of an hour, and nothing is paid in advance."""
 LEAST_SHARE = Fraction(1, 100)
@@ -192,7 +192,8 @@ def _purchase(kind: str | None, term: str | None, *, is_spot: bool) -> tuple[Pur
     if kind == "Consumption" and term is None:
         return (Purchase.SPOT if is_spot else Purchase.ON_DEMAND), None
     if kind == "Reservation" and not is_spot:
-        return TERMS.get(term or "", (None, None))
+        purchase = TERMS.get(term or "")
+        return purchase, None if purchase is None else TERM_MONTHS[purchase]
     return None, None
 
 

@@ -15,7 +15,7 @@ from catalog.words import Evidence, Level, Purchase
 from collectors.azure_api import Arm
 from collectors.azure_machine import NAME, score_regions, scored_sizes, spelt_size
 from collectors.base import Cell, Config, Limit, Page, ProviderError, Throttled, Unavailable
-from collectors.quotas import RESTRICTED
+from collectors.quotas import restricted
 from collectors.reading import Record, record_of
 
 SCORES = frozenset(("High", "Medium", "Low"))
@@ -134,5 +134,5 @@ def _scored(record: Record) -> Stock | Note:
 def _detail(score: str, quota: bool | None) -> str:
     """Why this subscription cannot have it, else the score; "" where the quota is not stated."""
     if score in NOT_ALLOWED:
-        return f"{RESTRICTED}{score}"
-    return {True: score, False: f"{RESTRICTED}no spot quota", None: ""}[quota]
+        return restricted(score)
+    return {True: score, False: restricted("no spot quota"), None: ""}[quota]

@@ -13,7 +13,7 @@ from typing import ClassVar
 
 from catalog.facts import Fact, Note, Price
 from catalog.money import price_nanos
-from catalog.words import Level, Purchase
+from catalog.words import TERM_MONTHS, Level, Purchase
 from collectors.base import Cell, Config, Drift, Limit, Page
 from collectors.gcp_api import BILLING, COMPUTE, NAME, Billing, dumped, page_of
 from collectors.gcp_auth import may_ask
@@ -213,7 +213,7 @@ def _prices(shape: Shape, region: str, rates: _Rates, *, listed: bool) -> Iterat
                 nanos=nanos,
                 currency=CURRENCY,
                 source=SOURCE,
-                term_months=COMMITMENTS.get(purchase),
+                term_months=TERM_MONTHS.get(purchase),
             )
 
 

@@ -17,7 +17,7 @@ from catalog.words import Evidence, Level, Purchase
 from collectors.base import Config, NotServed
 from collectors.gcp_api import Compute
 from collectors.gcp_machine import is_sold_on_demand, known_type
-from collectors.quotas import RESTRICTED, Quota, Quotas
+from collectors.quotas import Quota, Quotas, restricted
 from collectors.reading import JsonValue, Record
 
 UNIT = "GPUs"
@@ -117,5 +117,5 @@ def _stock(machine: Machine, quota: Quota, needed: int, purchases: frozenset[Pur
         purchases=purchases & {Purchase.ON_DEMAND, Purchase.SPOT} if allowed else purchases,
         level=Level.UNKNOWN,
         evidence=Evidence.LISTED,
-        detail=quota.words if allowed else f"{RESTRICTED}{quota.refusal(needed)}",
+        detail=quota.words if allowed else restricted(quota.refusal(needed)),
     )

@@ -25,7 +25,7 @@ USAGES = {
     "Commit1Yr": Purchase.RESERVED_1Y,
     "Commit3Yr": Purchase.RESERVED_3Y,
 }
-COMMITMENTS = {Purchase.RESERVED_1Y: 12, Purchase.RESERVED_3Y: 36}
+COMMITMENTS = frozenset({Purchase.RESERVED_1Y, Purchase.RESERVED_3Y})
 NANOS_PER_UNIT = 10**9
 CORE, RAM, GPU, SSD, SLICE = "core", "ram", "gpu", "local ssd", "gpu slice"
 UNITS = {CORE: "h", RAM: "GiBy.h", GPU: "h", SSD: "GiBy.mo", SLICE: "h"}

@@ -9,9 +9,12 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from catalog.facts import Note
+from catalog.offers import RESTRICTED
 
-RESTRICTED = "restricted: "
-"""How the detail of a stock begins that this account cannot have: the selector never answers with one."""
+
+def restricted(why: str) -> str:
+    """The detail of a stock that this account cannot have: the selector never answers with one."""
+    return f"{RESTRICTED}: {why}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ from typing import Any, ClassVar, TypeAlias
 
 from catalog.facts import Fact, Note, Price, Region, Stock
 from catalog.money import price_nanos, term_hour_nanos
-from catalog.words import Evidence, Level, Purchase
+from catalog.words import TERM_MONTHS, Evidence, Level, Purchase
 from collectors.base import Cell, Config, Limit, Page
 from collectors.keyed import Keyed
 from collectors.reading import Record, record_of
@@ -32,8 +32,8 @@ REGIONS_ACTION, TYPES_ACTION, QUOTAS_ACTION = (
     "DescribeZoneInstanceConfigInfos",
 )
 PURCHASES = {"POSTPAID_BY_HOUR": Purchase.ON_DEMAND, "SPOTPAID": Purchase.SPOT, "PREPAID": Purchase.MONTH}
-TERMS = ((Purchase.MONTH, 1, ""), (Purchase.RESERVED_1Y, 12, "OneYear"), (Purchase.RESERVED_3Y, 36, "ThreeYear"))
-"""Prepaid terms: purchase, months, and how the names of its price fields end."""
+TERMS = {Purchase.MONTH: "", Purchase.RESERVED_1Y: "OneYear", Purchase.RESERVED_3Y: "ThreeYear"}
+"""Prepaid terms, and how the names of each one's price fields end."""
 TERM_UNITS = (None, "MONTH", "HOUR")
 """`ChargeUnit` of a prepaid row. The rows that were seen say HOUR, which is the unit of `UnitPrice` beside, there 0."""
 STATUSES = {"SELL": Level.IN_STOCK, "SOLD_OUT": Level.OUT}
@@ -307,7 +307,8 @@ def _term_prices(price: Record, priced: "partial[Price]", instance_type: str) ->
     if unit not in TERM_UNITS:
         yield Note("unknown_charge_unit", unit or "")
         return
-    for purchase, months, ending in TERMS:
+    for purchase, ending in TERMS.items():
+        months = TERM_MONTHS[purchase]
         payable, before = (price.number_or_none(f"{kind}Price{ending}") for kind in ("Discount", "Original"))
         total, list_total = _payable(payable, before), price_nanos(before)
         nanos = term_hour_nanos(total, months) if total else 0

@@ -8,7 +8,7 @@ from functools import partial
 from catalog.facts import Note, Price
 from catalog.money import price_nanos, term_hour_nanos
 from catalog.units import MIB_PER_GIB
-from catalog.words import Purchase
+from catalog.words import TERM_MONTHS, Purchase
 from collectors.base import Cell, Config, Page
 from collectors.reading import Record, record_of
 from collectors.ucloud_api import ENVELOPE, PARAMETER, call, is_of_order, refusal
@@ -19,8 +19,8 @@ CURRENCY = "CNY"
 """No answer names it; UCloud's pages say yuan for every region."""
 HOURLY = {"Dynamic": Purchase.ON_DEMAND, "Spot": Purchase.SPOT}
 """Charge types whose price is an hour's. `Dynamic` is paid an hour in advance."""
-TERMS = {"Month": (Purchase.MONTH, 1), "Year": (Purchase.RESERVED_1Y, 12)}
-"""Charge types whose price is a whole term's: purchase, months."""
+TERMS = {"Month": Purchase.MONTH, "Year": Purchase.RESERVED_1Y}
+"""Charge types whose price is a whole term's."""
 SPOT = "Spot"
 """The charge type that is asked for by itself: without one, UCloud's page says, year, month and hour are answered."""
 BOOT_DISK = {"IsBoot": "True", "Type": "CLOUD_RSSD", "Size": 20}
@@ -114,7 +114,8 @@ def charged(
     if charge in HOURLY and nanos:
         return priced(purchase=HOURLY[charge], nanos=nanos, list_nanos=list_nanos)
     if charge in TERMS and nanos:
-        purchase, months = TERMS[charge]
+        purchase = TERMS[charge]
+        months = TERM_MONTHS[purchase]
         hour, list_hour = (term_hour_nanos(total, months) if total else None for total in (nanos, list_nanos))
         if hour:
             listed = list_hour or None

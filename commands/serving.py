@@ -10,15 +10,14 @@ import tempfile
 import threading
 import time
 from collections.abc import Iterator, Mapping
-from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import NoReturn
 
 import structlog
 import typer
 
+from catalog.accounts import CREDENTIALS, is_credential
 from commands.build import refuse
-from settings import OUTSIDE
 
 CHILD_PATIENCE_S = 3.0
 """How long the polling process may take to end: more than its `STOP_PATIENCE` and the giving back of what is left."""
@@ -157,13 +156,11 @@ KEPT = ("GPUFARE_API_TOKEN", "GPUFARE_PUBLIC_READS", "GPUFARE_LOG")
 
 def _without_settings(environ: Mapping[str, str]) -> dict[str, str]:
     """The environment without anything that would point a demo at a real account."""
-    credentials = [pattern for known in OUTSIDE.values() for pattern in known.credentials]
-    left_out = ("GPUFARE_*", *credentials)
-    return {
-        name: value
-        for name, value in environ.items()
-        if name in KEPT or not any(fnmatchcase(name, pattern) for pattern in left_out)
-    }
+    return {name: value for name, value in environ.items() if name in KEPT or not _points_somewhere(name)}
+
+
+def _points_somewhere(variable: str) -> bool:
+    return variable.startswith("GPUFARE_") or any(is_credential(provider, variable) for provider in CREDENTIALS)
 
 
 NICENESS = 5

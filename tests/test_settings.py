@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 import settings
+from catalog.accounts import CREDENTIALS
 from catalog.snapshot_data import snapshot_rows
 from collectors.base import Config
 from collectors.registry import PROVIDERS
@@ -482,8 +483,9 @@ def test_the_table_of_the_documents_is_the_settings() -> None:
 
 def test_the_documents_name_the_credentials_of_every_provider() -> None:
     text = (ROOT / "docs" / "settings.md").read_text(encoding="utf-8")
-    for name, known in settings.OUTSIDE.items():
-        assert f"- {name}: {', '.join(f'`{variable}`' for variable in known.credentials)}" in text
+    assert CREDENTIALS.keys() == set(PROVIDERS)
+    for name, variables in CREDENTIALS.items():
+        assert f"- {name}: {', '.join(f'`{variable}`' for variable in variables)}" in text
 
 
 def test_the_values_of_the_example_are_the_defaults(tmp_path: Path) -> None:
