@@ -43,7 +43,8 @@ def sync(
 ) -> list[Synced]:
     """Poll every cell of these providers once, places first; returns a row for each, the feeds that are off included.
 
-    `on_start` hears how many cells come next, once for each stage; `on_end` hears of each as it ends.
+    Each provider goes from stage to stage by itself: none waits for another's slow feed. `on_start` hears how many
+    cells come next, once for each stage of each; `on_end` hears of each cell as it ends.
     """
     providers = list(configured)
     for one in providers:
@@ -51,27 +52,18 @@ def sync(
     rows = [row for one in providers for row in _off(one, feeds)]
     for row in rows:
         on_end(row)
-    for stage in _stages(polls, providers, feeds):
-        began = polls.clock()
-        ids = [cell for name, wanted in stage for cell in schedule.make_due(polls.engine, began, [name], wanted)]
-        on_start(len(ids))
-        rows += _Pass(polls, providers, ids, began).run(on_end)
-    return rows
+    return rows + _Pass(polls, providers, feeds).run(on_start, on_end)
 
 
-def _stages(
-    polls: Polls, providers: Sequence[Configured], feeds: Sequence[str]
-) -> Iterator[list[tuple[str, list[str]]]]:
-    """(provider, its feeds) to poll: places first, since they name what the others poll; last what asks about the
-    machines that those found.
+def _stages(polls: Polls, one: Configured, feeds: Sequence[str]) -> Iterator[list[str]]:
+    """The feeds of a provider to poll together: places first, since they name what the others poll; last what asks
+    about the machines that those found.
     """
-    places = [one.name for one in providers if _wants_places(polls, one, feeds)]
-    if places:
-        yield [(name, ["places"]) for name in places]
+    if _wants_places(polls, one, feeds):
+        yield ["places"]
     for stage in (_by_region, _by_machine):
-        others = [(one.name, sorted(stage(polls, one, feeds))) for one in providers]
-        if any(wanted for _, wanted in others):
-            yield [(name, wanted) for name, wanted in others if wanted]
+        if wanted := stage(polls, one, feeds):
+            yield sorted(wanted)
 
 
 def _by_region(polls: Polls, one: Configured, feeds: Sequence[str]) -> set[str]:
@@ -107,24 +99,26 @@ def _off(one: Configured, feeds: Sequence[str]) -> list[Synced]:
 
 
 class _Pass:
-    """A pass over cells that are due: `left` are those of which nothing has come yet."""
+    """A pass over all stages of all providers: `left` are the cells that are due of which nothing has come yet."""
 
-    def __init__(self, polls: Polls, providers: Sequence[Configured], ids: Iterable[int], began: datetime) -> None:
+    def __init__(self, polls: Polls, providers: Sequence[Configured], feeds: Sequence[str]) -> None:
         self._polls = polls
         self._providers = {one.name: one for one in providers}
         self._feeds = {one.name: one.feeds() for one in providers}
         self._fingerprints = {one.name: one.fingerprint() for one in providers}
-        self._left = set(ids)
-        self._turns = _turns(schedule.cells(polls.engine, self._left))
-        self._began = began
-        self._renewed_at = began
+        self._stages = {one.name: _stages(polls, one, feeds) for one in providers}
+        self._left: dict[int, str] = {}
+        """By cell its provider."""
+        self._turns: dict[int, tuple[str, int, int]] = {}
+        self._began: dict[str, datetime] = {}
+        self._renewed_at = polls.clock()
         self._running: dict[Future[Result], Lease] = {}
-        self._patience_ends = began + OTHERS_PATIENCE
+        self._patience_ends = polls.clock() + OTHERS_PATIENCE
 
-    def run(self, on_end: Callable[[Synced], None]) -> list[Synced]:
+    def run(self, on_start: Callable[[int], None], on_end: Callable[[Synced], None]) -> list[Synced]:
         rows: list[Synced] = []
         with ThreadPoolExecutor(POLLS_AT_ONCE * max(1, len(self._providers))) as pool:
-            while self._left:
+            while self._go_on(on_start):
                 self._renew()
                 self._start(pool)
                 ended = self._ended() if self._running else self._wait_for_others()
@@ -132,6 +126,24 @@ class _Pass:
                     on_end(row)
                 rows += ended
         return rows
+
+    def _go_on(self, on_start: Callable[[int], None]) -> bool:
+        """Make the next stage due of each provider that has ended one; whether anything is left."""
+        for name in self._stages.keys() - self._left.values():
+            wanted = next(self._stages[name], None)
+            if wanted is None:
+                del self._stages[name]
+            else:
+                on_start(self._make_due(name, wanted))
+        return bool(self._left or self._stages)
+
+    def _make_due(self, name: str, feeds: Sequence[str]) -> int:
+        began = self._began[name] = self._polls.clock()
+        ids = schedule.make_due(self._polls.engine, began, [name], feeds)
+        self._left |= dict.fromkeys(ids, name)
+        self._turns |= _turns(schedule.cells(self._polls.engine, ids))
+        self._patience_ends = began + OTHERS_PATIENCE
+        return len(ids)
 
     def _renew(self) -> None:
         if abs(self._polls.clock() - self._renewed_at) >= RENEW_EVERY:
@@ -141,7 +153,7 @@ class _Pass:
 
     def _start(self, pool: ThreadPoolExecutor) -> None:
         running = Counter(lease.provider for lease in self._running.values())
-        waiting = self._left - {lease.cell_id for lease in self._running.values()}
+        waiting = self._left.keys() - {lease.cell_id for lease in self._running.values()}
         for name, one in self._providers.items():
             free = POLLS_AT_ONCE - running[name]
             if not free or not waiting:
@@ -170,7 +182,7 @@ class _Pass:
             result = fault(error, self._providers[lease.provider].scrubber()) if error else future.result()
             if result.status == "waiting" or isinstance(error, LeaseLost):
                 continue
-            self._left.discard(lease.cell_id)
+            self._left.pop(lease.cell_id, None)
             seconds = (self._polls.clock() - lease.started_at).total_seconds()
             rows.append(Synced(lease.provider, lease.feed, lease.place, lease.part, result, max(seconds, 0.0)))
         if rows:
@@ -182,11 +194,11 @@ class _Pass:
         paused = self._paused()
         cells = schedule.cells(self._polls.engine, self._left)
         settled = {cell.id: row for cell in cells if (row := self._settled(cell, paused))}
-        self._left = {cell.id for cell in cells} - settled.keys()
+        self._left = {cell.id: cell.provider for cell in cells if cell.id not in settled}
         if settled:
             self._patience_ends = self._polls.clock() + OTHERS_PATIENCE
         elif self._polls.clock() >= self._patience_ends:
-            self._left = set()
+            self._left = {}
             return [_given_up(cell, self._polls.clock()) for cell in cells]
         if self._left:
             self._polls.sleep(BUSY_PAUSE_S)
@@ -200,7 +212,7 @@ class _Pass:
         return paused | dict.fromkeys(others, "another process polls it with other settings: they must be the same")
 
     def _settled(self, cell: CellNow, paused: dict[str, str]) -> Synced | None:
-        if cell.tried_at and cell.tried_at >= self._began:
+        if cell.tried_at and cell.tried_at >= self._began[cell.provider]:
             result = Result(cell.status, cell.facts, 0, cell.error)
         elif cell.provider in paused:
             result = Result("failed", error=f"not polled in this pass: {paused[cell.provider]}")

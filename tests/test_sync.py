@@ -1,5 +1,6 @@
 """One pass in the foreground: a row for every cell, whatever becomes of it, and never a wait without end."""
 
+import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -110,6 +111,22 @@ def test_places_come_first_and_then_the_regions_that_they_name(one: Pass) -> Non
         ("cloud", "stock", "r2"): "ok",
     }
     assert one.started == [1, 2]
+
+
+def test_no_provider_waits_for_the_stage_of_another(one: Pass) -> None:
+    far = threading.Event()
+
+    def waits(_cell: Cell) -> None:
+        assert far.wait(60), "the other provider waits for this one"
+
+    slow = ScriptedFeed(provider="slow", name="places", places=("",), script=always(says()), before=waits)
+    quick = regional(provider="quick")
+    quick.before = lambda _cell: far.set()
+    assert one.statuses(configured(slow), configured(named("r1", provider="quick"), quick)) == {
+        ("slow", "places", ""): "ok",
+        ("quick", "places", ""): "ok",
+        ("quick", "stock", "r1"): "ok",
+    }
 
 
 def test_only_the_feeds_asked_for_are_polled_and_told_of(one: Pass) -> None:
