@@ -14,12 +14,13 @@ from collectors import base
 ROOT = Path(__file__).parents[1]
 WORDS = {"catalog"}
 INSIDE = WORDS | {"collectors", "store", "selector"}
-EVERYTHING = INSIDE | {"scheduler", "api", "simcloud", "commands", "cli", "settings", "setting_values"}
+EVERYTHING = INSIDE | {"alerts", "scheduler", "api", "simcloud", "commands", "cli", "settings", "setting_values"}
 MAY_IMPORT = {
     "catalog": WORDS,
     "collectors": WORDS | {"collectors"},
     "store": WORDS | {"store"},
     "selector": WORDS | {"selector"},
+    "alerts": WORDS | {"alerts"},
     "scheduler": INSIDE | {"scheduler"},
     "api": WORDS | {"store", "selector", "api"},
     "simcloud": {"simcloud"},

@@ -1,0 +1,1 @@
+"""Deciding what to tell, and telling it."""
