@@ -231,7 +231,9 @@ def _feishu_signature(secret: str, now: datetime) -> dict[str, str]:
 
 
 def _dingtalk_url(url: str, secret: str, now: datetime) -> str:
-    """https://open.dingtalk.com/document/robots/customize-robot-security-settings: the time in milliseconds."""
+    """The time in milliseconds, as public code has it; the page could not be opened:
+    https://open.dingtalk.com/document/robots/customize-robot-security-settings.
+    """
     timestamp = (now - datetime.fromtimestamp(0, now.tzinfo)) // timedelta(milliseconds=1)
     signed = urlencode({"timestamp": timestamp, "sign": _hmac(secret, f"{timestamp}\n{secret}")})
     return f"{url}{'&' if '?' in url else '?'}{signed}"

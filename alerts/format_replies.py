@@ -14,7 +14,9 @@ from catalog.watches import Format
 
 Json = Mapping[str, object]
 SAYS_OK = b"ok"
-"""Slack's whole answer to what it took: https://docs.slack.dev/messaging/sending-messages-using-incoming-webhooks."""
+"""Slack's whole answer to what it took, as others quote its page, which could not be opened:
+https://docs.slack.dev/messaging/sending-messages-using-incoming-webhooks.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,8 +51,9 @@ _FEISHU = _Room(
 )
 _DINGTALK = _Room(
     # https://open.dingtalk.com/document/orgapp/custom-robots-send-group-messages: the codes; 20 messages a minute, else
-    # ten minutes of none. 130101 is "send too fast", https://blog.csdn.net/jialiuyang/article/details/118615052; 300001
-    # and 300005 are "token is not exist", 460101 is "message too long", as met with.
+    # ten minutes of none. 310000, 130101 ("send too fast"), 410100 and 460101 ("message too long") are known from what
+    # others quote alone, as https://blog.csdn.net/jialiuyang/article/details/118615052 does; 300001 and 300005 are
+    # "token is not exist", as met with.
     names=("errcode",),
     words="errmsg",
     later=MappingProxyType({-1: None, 130101: timedelta(minutes=10), 410100: timedelta(minutes=10)}),

@@ -1,4 +1,5 @@
-"""The command that starts a machine with its provider's own tool: launch_commands.csv, which names the sources.
+"""The command that starts a machine with its provider's own tool: launch_commands.csv, which names the sources,
+and which of them nobody could read yet.
 
 Nothing here runs one. Names come from providers, so each is quoted for a POSIX shell, and what no name looks like gives
 no command at all: a name must not act as an option, or have the tool read a file.
