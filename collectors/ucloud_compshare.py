@@ -182,11 +182,11 @@ def _object(holder: Record, name: str) -> dict[str, JsonValue]:
 
 
 def read_prices(page: Page) -> Iterator[Fact | Note]:
-    """The price of one card in the zone that the page names last: the card's own part, without disk and image; a note
-    where it is refused.
+    """The price of one card for the charge type and in the zone that the page names last: the card's own part, without
+    disk and image; a note where it is refused, and of a charge type that was not asked for.
     """
     answer = record_of(page)
-    zone = page.name.rpartition(" ")[2]
+    _, asked, zone = page.name.split(" ")
     if code := refusal(answer, is_of_order):
         yield Note("not_priced", f"{page.part} in {zone}: RetCode {code}")
         return
@@ -199,6 +199,9 @@ def read_prices(page: Page) -> Iterator[Fact | Note]:
     )
     for row in answer.filled("PriceDetail"):
         charge, payable = row.text_or_none("ChargeType"), row.number_or_none("Instance")
-        yield charged(charge, payable, listed.get(charge), priced, page.part)
+        if charge == asked:
+            yield charged(charge, payable, listed.get(charge), priced, page.part)
+        else:
+            yield Note("other_charge_type", charge or page.part, record=True)
         yield from row.leftovers(_PRICE)
     yield from answer.leftovers(ENVELOPE | {"OriginalPriceDetail"})

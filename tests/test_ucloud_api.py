@@ -192,6 +192,15 @@ def test_a_card_of_compshare_that_is_refused_is_noted_too() -> None:
         list(feed("prices").parse(replace(page, body=b'{"RetCode": 150}')))
 
 
+def test_a_card_of_compshare_is_priced_for_the_charge_type_that_was_asked_for_alone() -> None:
+    hour = [{"ChargeType": "Dynamic", "Instance": 2.5}]
+    body = json.dumps({"RetCode": 0, "PriceDetail": hour}).encode()
+    page = Page("GetCompShareInstancePrice Month z1", body, NOW, "r", "compshare.X")
+    assert list(feed("prices").parse(page)) == [Note("other_charge_type", "Dynamic", record=True)]
+    asked = list(feed("prices").parse(replace(page, name="GetCompShareInstancePrice Dynamic z1")))
+    assert [(one.purchase, one.nanos) for one in of(Price, asked)] == [(Purchase.ON_DEMAND, 2_500_000_000)]
+
+
 @pytest.mark.parametrize(
     ("code", "expected"),
     [
