@@ -8,6 +8,8 @@ from fractions import Fraction
 from functools import lru_cache
 from typing import NamedTuple
 
+import msgspec
+
 from api.shapes import (
     Billing,
     CheapestShape,
@@ -77,6 +79,12 @@ def cheapest_shape(ranking: Ranking, asked: Asked, providers: Sequence[ProviderS
 def match_shape(match: Match, asked: Asked) -> OfferShape:
     """OFFER of a match."""
     return offer_shape(match.offer, match.nanos, match.tier, asked)
+
+
+def offer_json(match: Match, spec: Spec, context: Context) -> dict[str, object]:
+    """OFFER of a match as an event holds it."""
+    shown: dict[str, object] = msgspec.to_builtins(match_shape(match, Asked(spec, context)))
+    return shown
 
 
 def offer_shape(offer: Offer, nanos: int | None, tier: int | None, asked: Asked) -> OfferShape:
@@ -238,8 +246,7 @@ def _miss(miss: Miss, asked: Asked) -> MissShape:
 
 
 def _fix(fix: Fix, asked: Asked) -> FixShape:
-    offer = offer_shape(fix.miss.offer, fix.miss.nanos, None, asked)
-    return FixShape(fix.change.parameter, fix.change.value, offer)
+    return FixShape(fix.change.parameter, fix.change.value, match_shape(fix.match, asked))
 
 
 def _tier(tier: Tier) -> TierShape:

@@ -77,6 +77,7 @@ class Board:
         self._launches: set[str] = set()
         self._sites: Mapping[str, str | None] = {}
         self._shelves: set[ShelfKey] = set()
+        self._replaced: set[ShelfKey] = set()
         self._told: tuple[ProviderStatus, ...] = ()
         self._listed: tuple[ProviderStatus, ...] = ()
         self._begins: dict[ShelfKey, datetime] = {}
@@ -98,6 +99,12 @@ class Board:
         return Context(
             now=now, rates=view.rates, accounts=world.accounts, unread=world.unread, read=view.read, off=view.off
         )
+
+    def replaced(self) -> set[ShelfKey]:
+        """The regions whose offers were read anew since this was last asked. For one that asks."""
+        with self._lock:
+            replaced, self._replaced = self._replaced, set()
+        return replaced
 
     def refresh(self, now: datetime) -> None:
         """Read what changed. A database that fails leaves the last good offers; it is logged once, until it is back."""
@@ -133,6 +140,7 @@ class Board:
         self._sparing.replaced(replaced, len(self.index))
         # Only now, so that whatever failed above is read again the next time.
         self._shelves |= touched
+        self._replaced |= touched
         self._stated.update({cell: stated.get(cell, set()) for cell in changed})
         self._revisions, self._generation = revisions, file
         self._sites = {provider.name: provider.site for provider in providers}
@@ -175,9 +183,13 @@ class Board:
         young = self._told_at is not None and abs(now - self._told_at) < _STATUS_AGES
         if not young or marks != self._marks:
             used = self._config.providers
-            self._told = tuple(one for one in status.provider_statuses(self._engine, now) if one.name in used)
-            self._unread = frozenset(key for key in status.unread(self._engine) if key[0] in used)
-            self._read_places = status.read_places(self._engine)
+            told = [one for one in status.provider_statuses(self._engine, now) if one.name in used]
+            sites = self._config.sites
+            anew = {one.name: sites[one.name] for one in told if sites.get(one.name, one.site) != one.site}
+            self._told = tuple(one.before_another_site(anew[one.name]) if one.name in anew else one for one in told)
+            unread = (key for key in status.unread(self._engine) if key[0] in used - anew.keys())
+            self._unread = frozenset({*unread, *((name, "") for name in anew)})
+            self._read_places = frozenset(key for key in status.read_places(self._engine) if key[0] not in anew)
             known = {one.name for one in self._told}
             shipped = status.snapshots(self._engine)
             self._listed = tuple(one for one in shipped if one.name in used - known)

@@ -39,6 +39,9 @@ class TermShape(Struct, frozen=True):
 class NeedShape(Struct, frozen=True):
     """What the machine must have. `undivided_gib` is on each GPU however many share the rest.
 
+    `nvlink` is whether it is asked for; `nvlink_reason` says too where it should be and is not. `gpu_reason` says which
+    accelerators are left out, or what those that are asked for lack of the precision.
+
     `gpus` is a count as `/cheapest` takes it; the terms are of the fewest GPUs that it allows.
     """
 

@@ -1,6 +1,8 @@
 """The questions: `/cheapest` and `/offers`. From memory alone, so no provider and no database can slow them."""
 
+from collections.abc import Mapping, Sequence
 from datetime import datetime
+from functools import partial
 
 import msgspec
 from fastapi import APIRouter, Request, Response
@@ -10,10 +12,10 @@ from api import csv_text
 from api.answers import Asked, cheapest_shape, match_shape
 from api.kept import MOST_KEPT
 from api.openapi import QUESTION, answers
-from api.serving import Serving, json_of, json_response
+from api.serving import Serving, asked_of, json_of, json_response
 from api.shapes import CheapestShape, OffersShape
 from catalog.spec import Spec
-from selector.question import Endpoint
+from selector.question import Endpoint, asking
 from selector.rank import browse, rank
 
 AT_ONCE = 20_000
@@ -35,7 +37,8 @@ def router(serving: Serving) -> APIRouter:
         if body is None:
             asked = _asked(serving, request, "cheapest", now)
             few = serving.board.index.few(asked.spec.gpus, AT_ONCE)
-            body = _cheapest(serving, asked) if few else await run_in_threadpool(_cheapest, serving, asked)
+            answer = partial(_cheapest, serving, asked, asked_of(request))
+            body = answer() if few else await run_in_threadpool(answer)
             if len(kept) < MOST_KEPT:
                 kept[question] = body
         return json_of(body)
@@ -48,8 +51,9 @@ def router(serving: Serving) -> APIRouter:
     return routes
 
 
-def _cheapest(serving: Serving, asked: Asked) -> bytes:
-    ranking = rank(serving.board.index, asked.spec, asked.context)
+def _cheapest(serving: Serving, asked: Asked, params: Mapping[str, Sequence[str]]) -> bytes:
+    changed = asking(params, serving.board.view.world, serving.config.defaults)
+    ranking = rank(serving.board.index, asked.spec, asked.context, changed)
     return msgspec.json.encode(cheapest_shape(ranking, asked, serving.board.view.providers))
 
 

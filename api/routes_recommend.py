@@ -51,8 +51,8 @@ def _recommend(serving: Serving, request: Request) -> Response:
             message=_message(found),
             job=_job(workload),
             terms=list(map(_term, found.chosen.sizing.terms)),
-            need=_need(found.chosen),
-            assumptions=[*sizing_words.assumptions(workload), *sizing_notes.notes(found.chosen)],
+            need=_need(found),
+            assumptions=[*sizing_words.assumptions(workload), *sizing_notes.notes(found)],
             options=_options(found, context),
             query=_query(found.chosen.params),
             cheapest=cheapest,
@@ -62,8 +62,13 @@ def _recommend(serving: Serving, request: Request) -> Response:
 
 def _message(found: Recommendation) -> str:
     chosen = found.chosen
-    need = sizing_words.message(chosen.sizing, chosen.gpus_text, linked=chosen.spec.nvlink is True)
-    return need if found.cheaper is None else f"{need} {sizing_notes.cheaper_text(*found.cheaper)}"
+    told = [sizing_words.message(chosen.sizing, chosen.gpus_text, linked=chosen.spec.nvlink is True)]
+    if missing := sizing_notes.unlinked_reason(chosen):
+        told.append(f"Without NVLink, which is slower: {missing}.")
+    if found.cheaper is not None:
+        told.append(sizing_notes.cheaper_text(*found.cheaper))
+    told += sizing_notes.answer_lacks(found)
+    return " ".join(told)
 
 
 def _job(workload: Workload) -> JobShape:
@@ -87,8 +92,9 @@ def _term(term: Term) -> TermShape:
     return TermShape(term.name, term.formula, _gib(term.memory_gib), term.source)
 
 
-def _need(chosen: Option) -> NeedShape:
-    sizing, workload = chosen.sizing, chosen.sizing.workload
+def _need(found: Recommendation) -> NeedShape:
+    chosen, sizing, workload = found.chosen, found.chosen.sizing, found.chosen.sizing.workload
+    missing = sizing_notes.unlinked_reason(chosen)
     fits, why = sizing_words.spot(workload)
     return NeedShape(
         total_gib=_gib(sizing.total_gib),
@@ -96,10 +102,10 @@ def _need(chosen: Option) -> NeedShape:
         min_vram_gib=_gib(sizing.vram_gib),
         undivided_gib=_gib(sizing.undivided_gib),
         nvlink=chosen.spec.nvlink is True,
-        nvlink_reason=sizing_words.nvlink_reason(workload, sizing.gpus, said=chosen.nvlink_said),
+        nvlink_reason=sizing_words.nvlink_reason(workload, sizing.gpus, said=chosen.nvlink_said, missing=missing),
         spot_fits=fits,
         spot_reason=why,
-        gpu_reason=sizing_words.gpu_reason(workload, said=chosen.gpus_said),
+        gpu_reason=sizing_words.gpu_reason(workload, len(chosen.left_out)) + sizing_notes.lacks_text(found),
     )
 
 

@@ -14,7 +14,7 @@ from importlib import import_module
 from importlib.resources import files
 from importlib.util import find_spec
 from statistics import median
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import parse_qs
 
 from api.collecting import Sparing
@@ -30,8 +30,8 @@ from catalog.units import MIB_PER_GIB
 from catalog.words import Purchase
 from selector.context import Context
 from selector.index import Index
-from selector.question import World, understand
-from selector.rank import rank
+from selector.question import World, asking, understand
+from selector.rank import Asking, rank
 
 NAME = "selector"
 SIZES = (10_000, 100_000, 1_000_000)
@@ -50,10 +50,10 @@ def lines(*, quick: bool) -> Iterator[Line]:
             offers = {key: [sale.offer() for sale in sales] for key, sales in sold.items()}
             index = filled(offers)
         context = Context(now=NOW, rates=index.rates)
-        specs = list(understood(index, sold))
-        yield from _ours(size, index, specs, context)
+        asked = list(understood(index, sold))
+        yield from _ours(size, index, asked, context)
         if quick or size == COMPARED_AT:
-            yield from _beside_gpuhunt(size, offers, index, specs, context)
+            yield from _beside_gpuhunt(size, offers, index, asked, context)
 
 
 def questions() -> list[str]:
@@ -70,8 +70,15 @@ def filled(offers: Mapping[tuple[str, str], Sequence[Offer]]) -> Index:
     return index
 
 
-def understood(index: Index, sold: Market) -> Iterator[Spec]:
-    """The stored questions as specs, in a world where all the market's providers are in use."""
+class Question(NamedTuple):
+    """A stored question as it is understood, and what understands it changed."""
+
+    spec: Spec
+    asking: Asking
+
+
+def understood(index: Index, sold: Market) -> Iterator[Question]:
+    """The stored questions, in a world where all the market's providers are in use."""
     world = World(
         providers=frozenset(provider for provider, _ in sold),
         regions=index.regions(),
@@ -81,17 +88,18 @@ def understood(index: Index, sold: Market) -> Iterator[Spec]:
         currencies=ecb_rates().currencies(),
     )
     for question in questions():
-        yield understand(parse_qs(question), world, {}, endpoint="cheapest")
+        params = parse_qs(question)
+        yield Question(understand(params, world, {}, endpoint="cheapest"), asking(params, world, {}))
 
 
-def _ours(size: int, index: Index, specs: Sequence[Spec], context: Context) -> Iterator[Line]:
-    first = [_seconds(index, spec, context) for spec in specs]
-    passes = list(_passes(index, specs, context))
+def _ours(size: int, index: Index, asked: Sequence[Question], context: Context) -> Iterator[Line]:
+    first = [_seconds(index, each, context) for each in asked]
+    passes = list(_passes(index, asked, context))
     typical = [median(of_spec) for of_spec in zip(*passes, strict=True)]
-    nothing = sum(rank(index, spec, context).best is None for spec in specs)
+    nothing = sum(rank(index, spec, context, changed).best is None for spec, changed in asked)
     held = figure_at_most(20, "ms") if size == max(SIZES) else None
-    about = f"{len(specs)} questions, {nothing} of them without an answer"
-    named = [seconds for seconds, spec in zip(typical, specs, strict=True) if spec.gpus is not None]
+    about = f"{len(asked)} questions, {nothing} of them without an answer"
+    named = [seconds for seconds, each in zip(typical, asked, strict=True) if each.spec.gpus is not None]
     yield _ms(f"selector, {size:,} offers, p50", percentile(typical, 50), note=about)
     yield _ms(f"selector, {size:,} offers, p99", percentile(typical, 99), limit=held)
     yield _ms(f"selector, {size:,} offers, p99 of {len(named)}", percentile(named, 99), note="that name an accelerator")
@@ -99,17 +107,17 @@ def _ours(size: int, index: Index, specs: Sequence[Spec], context: Context) -> I
     yield _ms(f"selector, {size:,} offers, slowest first time", max(first), note="with what is put in order once")
 
 
-def _passes(index: Index, specs: Sequence[Spec], context: Context) -> Iterator[list[float]]:
+def _passes(index: Index, asked: Sequence[Question], context: Context) -> Iterator[list[float]]:
     """The seconds of each question, pass after pass."""
     end = time.perf_counter() + ENOUGH_S
     for number in range(PASSES):
         if number and time.perf_counter() > end:
             return
-        yield [_seconds(index, spec, context) for spec in specs]
+        yield [_seconds(index, each, context) for each in asked]
 
 
-def _seconds(index: Index, spec: Spec, context: Context) -> float:
-    return processor_seconds_of(partial(rank, index, spec, context))
+def _seconds(index: Index, each: Question, context: Context) -> float:
+    return processor_seconds_of(partial(rank, index, each.spec, context, each.asking))
 
 
 def _ms(name: str, seconds: float, **more: Any) -> Line:
@@ -120,7 +128,7 @@ def _beside_gpuhunt(
     size: int,
     offers: Mapping[tuple[str, str], Sequence[Offer]],
     index: Index,
-    specs: Sequence[Spec],
+    asked: Sequence[Question],
     context: Context,
 ) -> Iterator[Line]:
     name = f"selector beside gpuhunt, {size:,} offers"
@@ -129,13 +137,13 @@ def _beside_gpuhunt(
         return
     with no_collection():
         catalog = gpuhunt_catalog((offer for some in offers.values() for offer in some), index.rates)
-    asked = [(spec, terms) for spec in specs if (terms := gpuhunt_terms(spec)) is not None]
+    both = [(each, terms) for each in asked if (terms := gpuhunt_terms(each.spec)) is not None]
     # Pass by pass, as every bench goes in turns: question by question, ours would be told after each tenth of a second
     # of theirs how long the processor's caches take to fill. The same passes and the same median for both.
     passes = [
         (
-            [processor_seconds_of(partial(catalog.query, **terms)) for _, terms in asked],
-            [_seconds(index, spec, context) for spec, _ in asked],
+            [processor_seconds_of(partial(catalog.query, **terms)) for _, terms in both],
+            [_seconds(index, each, context) for each, _ in both],
         )
         for _ in range(COMPARED_PASSES)
     ]

@@ -18,7 +18,8 @@ def show(answer: Json, *, explain: bool) -> None:
     currency = answer["cheapest"]["query"]["currency"]
     options = (_option_row(option, currency) for option in answer["options"])
     showing.table(("GPUs", "GiB each", "NVLink", "per hour", ""), options, title="")
-    say(f"\nNVLink: {_yes(need['nvlink'])}, {need['nvlink_reason']}")
+    say(f"\nGPUs: {need['gpu_reason']}")
+    say(f"NVLink: {_yes(need['nvlink'])}, {need['nvlink_reason']}")
     say(f"spot: {_yes(need['spot_fits'])}, {need['spot_reason']}")
     for assumed in answer["assumptions"]:
         say(f"assumed: {assumed}")

@@ -102,6 +102,16 @@ class Table:
             block.amounts, block.numbers = amounts[:, start:stop], self._numbers[:, start:stop]
         self.nanos, self.times = amounts[0], amounts[1:]
         self._present = {row: _present(self._numbers[row], numbering) for row, numbering in numberings.items()}
+        self._objects: npt.NDArray[np.object_] | None = None
+
+    @property
+    def objects(self) -> npt.NDArray[np.object_]:
+        """The offers themselves, for who wants many of them: made when first asked for."""
+        if self._objects is None:
+            found = np.empty(len(self), np.object_)
+            found[:] = [offer for offers in self.offers for offer in offers]
+            self._objects = found
+        return self._objects
 
     def __len__(self) -> int:
         return self.starts[-1]
@@ -179,6 +189,7 @@ class Rows:
         self._known: dict[int, Numbers] = {}
         self._offers: dict[int, Offer] = {}
         self._nanos: Ints | None = None
+        self._objects: npt.NDArray[np.object_] | None = None
 
     def __len__(self) -> int:
         return self._starts[-1]
@@ -200,6 +211,13 @@ class Rows:
         if row not in self._known:
             self._known[row] = _joined([table.numbers_of(row).take(rows) for table, rows in self._parts])
         return self._known[row]
+
+    def offers(self, rows: Picked) -> list[Offer]:
+        """The offers of these rows."""
+        if self._objects is None:
+            self._objects = _joined([table.objects.take(picked) for table, picked in self._parts])
+        found: list[Offer] = self._objects.take(rows).tolist()
+        return found
 
     def offer(self, row: int) -> Offer:
         """The offer of a row."""

@@ -27,13 +27,15 @@ from selector.columns import (
     tally,
 )
 from selector.context import Context
-from selector.fixes import change_for
+from selector.fixes import Answering, Worth, best_fix
+from selector.job import JobCosts
 from selector.kinds import Kinds
 from selector.numbering import Numbered
+from selector.order import comparable, sort_value
 from selector.ranking import Fix, Miss
 from selector.reasons import Code
 from selector.sorting import Sorting
-from selector.why_not import Reasons, Standing, standing
+from selector.why_not import Reasons, Standing, is_stale, standing
 
 _NEAREST = 5
 _MOST_TRIED = 100
@@ -63,13 +65,16 @@ def explain(
     kinds: Kinds,
     *,
     fixable: AbstractSet[Code],
+    answering: Answering,
 ) -> Explanation:
-    """Say of all candidates why each is not the answer. `fixable`: the reasons that the question may be rid of."""
+    """Say of all candidates why each is not the answer. `fixable`: the reasons that the question may be rid of;
+    `answering` answers it as it is then.
+    """
     explaining = _Explaining(candidates, spec, context, reasons, kinds)
     return Explanation(
         rejected=explaining.rejected(),
         nearest_misses=explaining.nearest(explaining.by_distance(), _NEAREST),
-        fix=explaining.fix(fixable),
+        fix=explaining.fix(fixable, answering),
         machine_exists=explaining.machine_exists,
     )
 
@@ -115,42 +120,53 @@ class _Explaining:
             cells.setdefault(len(codes), []).append(cell)
         return [cells[distance] for distance in sorted(cells) if distance]
 
-    def fix(self, fixable: AbstractSet[Code]) -> Fix | None:
-        """The change that makes the cheapest offer an answer. Who says no count is told of that first."""
+    def fix(self, fixable: AbstractSet[Code], answering: Answering) -> Fix | None:
+        """The change that gives the best answer. Who says no count is told of that first."""
         unsaid = self._spec.counts == (ONE_GPU,) and "count" not in self._spec.said
         groups = [{Code.GPU_COUNT} & fixable, fixable] if unsaid else [fixable]
-        for codes in groups:
-            for miss in self._by_worth(self._but_for(codes)):
-                change = change_for(miss.reasons[0].code, miss.offer, self._spec, self._context)
-                if change is not None:
-                    return Fix(change, miss)
-        return None
+        found = (self._fix(self._but_for(codes), answering) for codes in groups)
+        return next((fix for fix in found if fix is not None), None)
+
+    def _fix(self, cells: list[int], answering: Answering) -> Fix | None:
+        return best_fix(self._by_worth(cells), answering, self._worth, self._spec, self._context)
+
+    def _worth(self, offer: Offer) -> Worth:
+        """What sorts the answers of changed questions: as one answer does, then by the price of the machine."""
+        nanos = self._context.nanos(offer, self._spec.currency)
+        if self._fix_sort is Sort.JOB_COST and self._spec.job is not None:
+            value = JobCosts(self._spec.job, self._spec.currency, self._context.rates).nanos(offer)
+            return self._class(offer), comparable(value, nanos), nanos or 0
+        return self._class(offer), comparable(sort_value(offer.machine, nanos, self._fix_sort), nanos), nanos or 0
+
+    @property
+    def _fix_sort(self) -> Sort:
+        """What is compared, but per GPU where that is the price, since a change may be of their number."""
+        return Sort.PRICE_PER_GPU if self._spec.sort is Sort.PRICE else self._spec.sort
+
+    def _class(self, offer: Offer) -> int:
+        """Confirmed first unless any stock does, fresh before stale."""
+        stands = standing(offer, self._spec, self._context)
+        if stands is Standing.CONFIRMED and self._spec.stock is not StockWish.ANY:
+            return 0
+        return 2 if is_stale(offer, self._spec, self._context) else 1
 
     def _by_worth(self, cells: list[int]) -> Iterator[Miss]:
-        """The offers of these cells as an answer would have them: confirmed first with `prefer`, then the cheapest.
-
-        Per GPU, since a change may be of their number, but where the cost of a job is compared.
-        """
-        sort = Sort.JOB_COST if self._spec.sort is Sort.JOB_COST else Sort.PRICE_PER_GPU
+        """The offers of these cells, those that are worth the most first."""
         picked = [among(of_table, cells) for of_table in self._cells] if cells else []
         if not picked:
             return
-        firsts = [self._confirmed(table) for table in self._candidates.tables]
-        wanted = (True, False) if self._spec.stock is StockWish.PREFER else (None,)
-        for want in wanted:
-            chosen = picked
-            if want is not None:
-                chosen = [rows[first[rows] == want] for rows, first in zip(picked, firsts, strict=True)]
-            yield from self._in_order(chosen, _MOST_TRIED, sort, then_price=True)
+        classes = [self._classes(table) for table in self._candidates.tables]
+        for want in range(3):
+            chosen = [rows[of_row[rows] == want] for rows, of_row in zip(picked, classes, strict=True)]
+            yield from self._in_order(chosen, _MOST_TRIED, self._fix_sort, then_price=True)
 
-    def _confirmed(self, table: Table) -> Mask:
-        """Of each row whether it is confirmed, asked once of each kind."""
+    def _classes(self, table: Table) -> Numbers:
+        """The class of each row, asked once of each kind."""
         kinds = self._numbering.of(table)
-        occur = occurring(kinds)
-        confirmed = np.zeros(occur[-1] + 1, np.bool_)
+        of_kind = np.zeros(occurring(kinds)[-1] + 1, np.int32)
         for kind, _, row in tally(kinds):
-            confirmed[kind] = standing(table.offer(row), self._spec, self._context) is Standing.CONFIRMED
-        found: Mask = confirmed[kinds]
+            of_kind[kind] = self._class(table.offer(row))
+        found: Numbers = of_kind[kinds]
         return found
 
     def _but_for(self, codes: AbstractSet[Code]) -> list[int]:

@@ -1,6 +1,6 @@
 """The one change of a question that would make an offer its answer, where a single reason speaks against it. Pure."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from math import ceil, floor
@@ -11,11 +11,41 @@ from catalog.spec import Spec, number_text
 from catalog.words import Purchase
 from selector.context import Context
 from selector.demands import MINIMA
-from selector.ranking import Change
+from selector.ranking import Change, Fix, Match, Miss
 from selector.reasons import Code
 
 _SHOWN = 10_000
 """Numbers of a question have at most four decimals."""
+
+
+_MOST_ASKED = 8
+"""Changes that are tried: nearly always the first one's answer is the offer that it was made for."""
+Answering = Callable[[Change], Match | None]
+"""Answers the question with that change; None where it cannot be asked so, or has no answer then either."""
+Worth = tuple[int, tuple[int, int | Fraction], int]
+
+
+def best_fix(
+    misses: Iterable[Miss], answering: Answering, worth: Callable[[Offer], Worth], spec: Spec, context: Context
+) -> Fix | None:
+    """The change whose answer is worth the most, of offers that a single reason speaks against.
+
+    They come best first. The answer of an offer's change may be another one, which was better and came before or is
+    of an earlier tier: so no change gives more than the offer it is made for is worth.
+    """
+    found: Fix | None = None
+    tried = set[Change]()
+    for miss in misses:
+        if len(tried) == _MOST_ASKED or (found is not None and worth(found.match.offer) <= worth(miss.offer)):
+            break
+        change = change_for(miss.reasons[0].code, miss.offer, spec, context)
+        if change is None or change in tried:
+            continue
+        tried.add(change)
+        match = answering(change)
+        if match is not None and (found is None or worth(match.offer) < worth(found.match.offer)):
+            found = Fix(change, match)
+    return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,10 +106,14 @@ def _least(name: str) -> Callable[[_Asked], Change]:
     parameter, measure = f"min_{name}", MINIMA[name]
 
     def change(asked: _Asked) -> Change:
-        value = Fraction(floor((measure(asked.offer.machine) or 0) * _SHOWN), _SHOWN)
+        value = _rounded_down(measure(asked.offer.machine) or Fraction(0))
         return Change(parameter, number_text(value) if value else None)
 
     return change
+
+
+def _rounded_down(number: Fraction) -> Fraction:
+    return Fraction(floor(number * _SHOWN), _SHOWN)
 
 
 def _place(asked: _Asked) -> Change:
@@ -89,6 +123,12 @@ def _place(asked: _Asked) -> Change:
     if key in (spec.regions or of_zones):  # the region is asked for, and another zone of it
         return Change("zone", None)
     return Change("fallback", f"{place.provider}:{place.region}")
+
+
+def _window(asked: _Asked) -> Change | None:
+    """A job as long as the window, which is shorter than the one asked about."""
+    window = asked.offer.price and asked.offer.price.window
+    return Change("hours", number_text(_rounded_down(window.hours))) if window else None
 
 
 def _price(asked: _Asked) -> Change:
@@ -125,6 +165,7 @@ _CHANGES: Mapping[Code, Callable[[_Asked], Change | None]] = {
     Code.NOT_HERE: _place,
     Code.PURCHASE: _purchase,
     Code.NO_SPOT_MARKET: _purchase,
+    Code.WINDOW_TOO_SHORT: _window,
     Code.TOO_DEAR: _price,
     Code.STALE: lambda _asked: Change("stock", "prefer"),
     Code.NOT_CONFIRMED: lambda _asked: Change("stock", "prefer"),

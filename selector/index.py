@@ -79,6 +79,11 @@ class Index:
         """Each (provider, region) with an offer, one of its places, and how many offers it has."""
         return ((key, shelf.place, len(shelf)) for key, shelf in list(self._shelves.items()) if shelf.place is not None)
 
+    def offers_of(self, key: RegionKey) -> Iterator[Offer]:
+        """The offers of one shelf."""
+        shelf = self._shelves.get(key, EMPTY)
+        return (offer for block in list(shelf.blocks.values()) for offer in block.offers)
+
     def zones(self) -> frozenset[ZoneNames]:
         """Each zone with an offer."""
         return frozenset().union(*(shelf.zones for shelf in list(self._shelves.values())))

@@ -31,6 +31,7 @@ _NOTHING: Mapping[Verdict, str] = {
     Verdict.NO_SUCH_MACHINE: "{is} not sold in a machine that meets these demands",
     Verdict.NO_SOURCE: "{has} no source here that states a comparable price and stock",
 }
+_PARTLY_OUT = "{is} out of stock in part, and {has} nothing confirmed"
 _UNREAD = "{was} not read yet"
 _OFF = "{was} not read, being off"
 _ONE = {"is": "is", "was": "was", "has": "has", "does": "does"}
@@ -48,7 +49,8 @@ def message(ranking: Ranking, spec: Spec, context: Context) -> str:
     best = ranking.best
     if best is None:
         return f"{_nothing(ranking, spec)}{_nearest(ranking, spec, context)}."
-    return f"{_what(best.offer)}: {_price(best, spec, context)}, {_stock(best, spec, context)}{_tiers(ranking, best)}."
+    told = f"{_what(best.offer)}: {_price(best, spec, context)}, {_stock(best, spec, context)}{_tiers(ranking, best)}"
+    return f"{told}{_cheaper_job(ranking, spec, context)}{_still_unread(ranking, best)}."
 
 
 def place_text(offer: Offer) -> str:
@@ -85,13 +87,28 @@ def _job(offer: Offer, spec: Spec, context: Context) -> str:
     """What the job costs, where one is asked about."""
     if spec.job is None:
         return ""
-    hours, window = spec.job.hours, offer.price.window if offer.price else None
-    if window is not None and window.hours < hours:
-        return f", too short for a job of {number_text(hours)} h"
     nanos = JobCosts(spec.job, spec.currency, context.rates).nanos(offer)
     return (
         ", cost of the job not known" if nanos is None else f", {money_text(nanos, _DECIMALS)} {spec.currency} the job"
     )
+
+
+def _cheaper_job(ranking: Ranking, spec: Spec, context: Context) -> str:
+    """What would cost less for the job that is asked about, where its cost is not what was compared."""
+    match = ranking.cheapest_job
+    if match is None:
+        return ""
+    what = f"{_what(match.offer)}, {_price(match, spec, context)}"
+    return f"; with sort=job_cost there is {what}{_doubt(match, spec, context)}"
+
+
+def _still_unread(ranking: Ranking, best: Match) -> str:
+    """The places of the answer's own tier of which a source was not read: something cheaper may be there.
+
+    What holds of the tiers before it is told where they are passed over.
+    """
+    unread = ranking.tiers[best.tier].unread
+    return f"; {_said_of(unread, _UNREAD)}" if unread else ""
 
 
 def _stock(match: Match, spec: Spec, context: Context) -> str:
@@ -138,7 +155,7 @@ def _passed(tiers: Iterable[Tier]) -> list[str]:
 
 def _said_by(tier: Tier) -> Iterator[tuple[str, Sequence[str]]]:
     if tier.about and tier.passed_over:
-        yield _PASSED_OVER[tier.passed_over], tier.about
+        yield _PARTLY_OUT if _partly_out([tier]) else _PASSED_OVER[tier.passed_over], tier.about
     if tier.unread:
         yield _UNREAD, tier.unread
     if tier.off:
@@ -150,14 +167,22 @@ def _said_by(tier: Tier) -> Iterator[tuple[str, Sequence[str]]]:
 def _nothing(ranking: Ranking, spec: Spec) -> str:
     """Why there is no answer: of the places that have what was asked for, and of those that were not read."""
     unread = _places(tier.unread for tier in ranking.tiers)
-    about = _places(tier.about for tier in ranking.tiers if tier.passed_over is ranking.verdict)
+    saying = [tier for tier in ranking.tiers if tier.passed_over is ranking.verdict]
+    about = _places(tier.about for tier in saying)
     subject, verbs = _subject(spec)
     off = _off({place for tier in ranking.tiers for place in tier.off})
     if (unread or off) and ranking.verdict is Verdict.NO_SOURCE and not about:
         not_yet = f"{_said_of(unread, _UNREAD)}, so nothing is known of it there" if unread else ""
         return f"{subject}: {'; '.join(filter(None, (not_yet, off)))}"
-    told = f"{subject} {_NOTHING[ranking.verdict].format(**verbs, places=_some(about))}"
+    told = f"{subject} {_NOTHING[ranking.verdict].format(**verbs, places=_some(about))}{_partly_out(saying)}"
     return "; ".join(filter(None, (told, _said_of(unread, _UNREAD) if unread else "", off)))
+
+
+def _partly_out(tiers: Sequence[Tier]) -> str:
+    """Where not all that would match is out of stock, how much is: of the rest nothing is confirmed."""
+    out, matching = sum(tier.out for tier in tiers), sum(tier.matching for tier in tiers)
+    said = bool(tiers) and tiers[0].passed_over is Verdict.OUT_OF_STOCK and out < matching
+    return f" ({out} of {matching} offers; of the others none is confirmed)" if said else ""
 
 
 def _off(places: Iterable[OffPlace]) -> str:
@@ -200,24 +225,25 @@ def _nearest(ranking: Ranking, spec: Spec, context: Context) -> str:
     told = "" if nearest is None else f"; nearest: {_miss(nearest, spec)}"
     if fix is None:
         return told
-    if nearest is not None and fix.miss.offer == nearest.offer:
-        return f"{told}, an answer {fix.change}{_doubt(fix, spec, context)}"
+    if nearest is not None and fix.match.offer == nearest.offer:
+        return f"{told}, an answer {fix.change}{_doubt(fix.match, spec, context)}"
     return f"{told}; {_then(fix, spec, context)}"
 
 
 def _then(fix: Fix, spec: Spec, context: Context) -> str:
     """What the change gives."""
-    what = f"{_what(fix.miss.offer)}{_miss_price(fix.miss, spec)}"
-    return f"{fix.change} there is {what}{_doubt(fix, spec, context)}"
+    match = fix.match
+    price = _per_hour(match.nanos, spec)
+    return f"{fix.change} there is {_what(match.offer)}{price}{_doubt(match, spec, context)}"
 
 
-def _doubt(fix: Fix, spec: Spec, context: Context) -> str:
-    return "" if fix.miss.offer.confirmed(context.now, spec.max_age) else ", unconfirmed"
+def _doubt(match: Match, spec: Spec, context: Context) -> str:
+    return "" if match.confirmed else f", {_stock(match, spec, context)}"
 
 
 def _miss(miss: Miss, spec: Spec) -> str:
-    return f"{_what(miss.offer)}{_miss_price(miss, spec)} ({', '.join(map(str, miss.reasons))})"
+    return f"{_what(miss.offer)}{_per_hour(miss.nanos, spec)} ({', '.join(map(str, miss.reasons))})"
 
 
-def _miss_price(miss: Miss, spec: Spec) -> str:
-    return "" if miss.nanos is None else f", {money_text(miss.nanos, _DECIMALS)} {spec.currency} per hour"
+def _per_hour(nanos: int | None, spec: Spec) -> str:
+    return "" if nanos is None else f", {money_text(nanos, _DECIMALS)} {spec.currency} per hour"

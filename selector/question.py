@@ -1,7 +1,7 @@
 """A question's parameters understood as a spec, or refused by name."""
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
 
@@ -13,14 +13,17 @@ from selector import values
 from selector.asked import Asked, Endpoint, contradiction, known_name
 from selector.contradictions import refuse_contradictions
 from selector.nearness import others_nearest_first
+from selector.ranking import Change
 from selector.values import BadQuestion, alike
 from selector.where import AUTO, World, configured_fallback, regions_known, regions_named, zones_named
 
-__all__ = ["BadQuestion", "Endpoint", "World", "understand"]
+__all__ = ["BadQuestion", "Endpoint", "World", "asking", "understand"]
 
 _MOST: Mapping[Endpoint, int] = {"cheapest": 100, "offers": 10_000}
 _MOST_OFFSET = 100_000_000
 _GLOB_MARKS = frozenset("*?[")
+_OF_CNY = frozenset({"rmb", "cnh", "yuan", "renminbi", "¥", "元", "人民币"})
+"""What people write for the currency whose ISO 4217 code is CNY."""
 _Tier = tuple[frozenset[RegionKey], Nearness | None]
 """Regions, and of one that `auto` found how near it is."""
 _COUNTED_GPU = re.compile(r"\s*(\d+)\s*[x×*]\s*(.+)", re.IGNORECASE)
@@ -39,6 +42,23 @@ def understand(
     refuse_contradictions(placed, asked, world)
     _refuse_another_currency(asked, defaults)
     return _with_terms(placed, asked, world, endpoint)
+
+
+def asking(
+    params: Mapping[str, Sequence[str]], world: World, defaults: Mapping[str, str]
+) -> Callable[[Change], Spec | None]:
+    """What a question for the cheapest means with one change; None for a change that it cannot be asked with."""
+
+    def changed(change: Change) -> Spec | None:
+        said: dict[str, Sequence[str]] = {name: texts for name, texts in params.items() if name != change.parameter}
+        if change.value is not None:
+            said[change.parameter] = [change.value]
+        try:
+            return understand(said, world, defaults, endpoint="cheapest")
+        except BadQuestion:
+            return None
+
+    return changed
 
 
 def _refuse_another_currency(asked: Asked, defaults: Mapping[str, str]) -> None:
@@ -226,7 +246,8 @@ def _currency(text: str, world: World) -> str:
     code = text.upper()
     if code == "USD" or code in world.currencies:
         return code
-    near = [known for known in ("USD", "EUR", "CNY") if known == "USD" or known in world.currencies]
+    usual = ("USD", "EUR", "CNY") if text.casefold() not in _OF_CNY else ("CNY",)
+    near = [known for known in usual if known == "USD" or known in world.currencies]
     raise BadQuestion("currency", f"currency={text}: no exchange rate is known for it.", near)
 
 

@@ -6,62 +6,93 @@ from collections.abc import Set as AbstractSet
 from catalog.fx import Rate
 from catalog.offers import Offer
 from catalog.partitions import holds
-from catalog.spec import Accounts, RegionKey, Spec, StockWish
+from catalog.spec import Accounts, RegionKey, Sort, Spec, StockWish
 from selector.context import Context
 from selector.explain import Explanation, explain
-from selector.fixes import FIXABLE
+from selector.fixes import FIXABLE, Answering
 from selector.index import Index
+from selector.job import JobCosts
 from selector.kinds import Kinds
-from selector.ranking import Match, Ranking, Tier, Verdict
+from selector.ranking import Change, Match, Ranking, Tier, Verdict
 from selector.reasons import Code
 from selector.unread import Silent, silent_places
 from selector.walk import TierWalk, Walk
 from selector.why_not import Reasons, Standing
 
-__all__ = ["Context", "Index", "best", "browse", "rank"]
+__all__ = ["Asking", "Context", "Index", "best", "browse", "rank"]
 
+Asking = Callable[[Change], Spec | None]
+"""What the question means with that change; None where it cannot be asked so."""
 _NOTHING = Explanation({}, (), None, machine_exists=True)
 
 
-def rank(index: Index, spec: Spec, context: Context, *, fixable: AbstractSet[Code] = FIXABLE) -> Ranking:
+def rank(
+    index: Index, spec: Spec, context: Context, asking: Asking, *, fixable: AbstractSet[Code] = FIXABLE
+) -> Ranking:
     """Choose among the offers of the index. The same offers give the same answer, in whatever order they came.
 
-    `fixable` are the reasons that a `fix` may rid the question of: who asks for somebody else leaves its own out.
-    Raises ValueError for `stock=all`, which would answer with sold-out machines.
+    `asking` understands the question changed, and `fixable` are the reasons that a `fix` may rid it of: who asks for
+    somebody else leaves its own out. Raises ValueError for `stock=all`, which would answer with sold-out machines.
     """
     if spec.stock is StockWish.ALL:
         raise ValueError("stock=all lists offers and chooses none: browse() does that")
     candidates, reasons = index.candidates(spec.gpus), Reasons(spec, context)
     kinds = Kinds(candidates, spec, context)
     walk = Walk(candidates, spec, context, reasons, kinds)
-    tiers = (spec.primary_regions, *spec.fallback)
-    known = index.regions() | context.read if context.off else frozenset[RegionKey]()
-    silent = [silent_places(spec, context, regions, known) for regions in tiers]
+    silent = _silent(index, spec, context)
     for found, places in zip(walk.tiers, silent, strict=True):
         found.unread = places.any
     answering = _answering(walk.tiers, spec.stock)
     kept = [] if answering is None else walk.first(walk.tiers[answering].all(), 0, 1 + spec.offset + spec.limit)
-    explains = spec.explain or answering is None
-    rids = fixable if answering is None else frozenset[Code]()
-    explained = explain(candidates, spec, context, reasons, kinds, fixable=rids) if explains else _NOTHING
-    best = kept[0] if kept else None
-    unconfirmed = _unconfirmed(walk, walk.tiers[: (answering or 0) + 1], best)
+    explained = _NOTHING
+    if spec.explain or answering is None:
+        rids = fixable if answering is None else frozenset[Code]()
+        answer = _answerer(index, context, asking)
+        explained = explain(candidates, spec, context, reasons, kinds, fixable=rids, answering=answer)
+    first = kept[0] if kept else None
+    unconfirmed = _unconfirmed(walk, walk.tiers[: (answering or 0) + 1], first)
     alternatives = tuple(kept[1 + spec.offset :])
-    shown = [match.offer for match in (best, unconfirmed, *alternatives) if match is not None]
+    for_job = None if answering is None else _cheaper_job(walk, walk.tiers[answering], spec, context, first)
+    verdict = _verdict(walk.tiers, first, explained, lambda: _has_source(index, spec, context))
     fix = explained.fix
-    missed = [miss.offer for miss in (*explained.nearest_misses, *([fix.miss] if fix else []))]
+    shown = [match.offer for match in (first, unconfirmed, *alternatives, for_job, fix and fix.match) if match]
     return Ranking(
-        verdict=_verdict(walk.tiers, best, explained, lambda: _has_source(index, spec, context)),
-        best=best,
+        verdict=verdict,
+        best=first,
         unconfirmed=unconfirmed,
         alternatives=alternatives,
-        tiers=tuple(_tier(number, walk, spec, answering, silent[number]) for number in range(len(walk.tiers))),
+        tiers=tuple(_tier(number, walk, spec, answering, verdict, places) for number, places in enumerate(silent)),
         fallback_used=bool(answering),
         rejected=explained.rejected,
         nearest_misses=explained.nearest_misses,
         fix=fix,
-        rates=_rates([*shown, *missed], spec, context),
+        rates=_rates([*shown, *(miss.offer for miss in explained.nearest_misses)], spec, context),
+        cheapest_job=for_job,
     )
+
+
+def _silent(index: Index, spec: Spec, context: Context) -> list[Silent]:
+    """Of each tier the places of which no source was read."""
+    known = index.regions() | context.read if context.off else frozenset[RegionKey]()
+    return [silent_places(spec, context, regions, known) for regions in (spec.primary_regions, *spec.fallback)]
+
+
+def _answerer(index: Index, context: Context, asking: Asking) -> Answering:
+    def answer(change: Change) -> Match | None:
+        changed = asking(change)
+        return None if changed is None else best(index, changed, context)
+
+    return answer
+
+
+def _cheaper_job(walk: Walk, tier: TierWalk, spec: Spec, context: Context, first: Match | None) -> Match | None:
+    """What `sort=job_cost` would answer, where that costs less for the job than the answer does."""
+    if spec.job is None or spec.sort is Sort.JOB_COST or first is None:
+        return None
+    costs = JobCosts(spec.job, spec.currency, context.rates)
+    other = walk.first(tier.all(), 0, 1, sort=Sort.JOB_COST)[0]
+    least, known = costs.nanos(other.offer), costs.nanos(first.offer)
+    return other if least is not None and (known is None or least < known) else None
 
 
 def best(index: Index, spec: Spec, context: Context) -> Match | None:
@@ -118,9 +149,11 @@ def _has_source(index: Index, spec: Spec, context: Context) -> bool:
     return any(spec.accounts is not Accounts.MINE or holds(context.accounts, *key) for key in known)
 
 
-def _tier(number: int, walk: Walk, spec: Spec, answering: int | None, silent: Silent) -> Tier:
+def _tier(number: int, walk: Walk, spec: Spec, answering: int | None, verdict: Verdict, silent: Silent) -> Tier:
     tier = walk.tiers[number]
     passed_over = tier.verdict() if answering is None or number < answering else None
+    if passed_over is Verdict.NOT_OFFERED_HERE and verdict in (Verdict.NO_SUCH_MACHINE, Verdict.NO_SOURCE):
+        passed_over = verdict  # what holds of every place holds here
     regions = spec.fallback[number - 1] if number else spec.primary_regions or ()
     return Tier(
         tier=number,
@@ -132,7 +165,7 @@ def _tier(number: int, walk: Walk, spec: Spec, answering: int | None, silent: Si
         stale=tier.counts[Standing.STALE],
         passed_over=passed_over,
         about=walk.regions(tier.kinds.get(passed_over, ())) if passed_over else (),
-        unread=silent.unread if passed_over else (),
+        unread=silent.unread if answering is None or number <= answering else (),
         off=silent.off if passed_over is Verdict.NO_SOURCE else (),
         nearness=spec.nearness_of(number),
     )

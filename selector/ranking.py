@@ -56,10 +56,10 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class Fix:
-    """The one change that would give an answer, and the offer that would then qualify."""
+    """The one change that would give an answer, and what the question so changed is answered with."""
 
     change: Change
-    miss: Miss
+    match: Match
 
 
 class OffPlace(NamedTuple):
@@ -90,7 +90,7 @@ class Tier:
     about: tuple[str, ...] = ()
     """The regions that `passed_over` is said of, sorted: those with the offers that are out, too dear, unconfirmed."""
     unread: tuple[str, ...] = ()
-    """The places of this tier of which no source was read yet, sorted; told of a tier that is passed over."""
+    """The places of this tier of which a source was not read yet, sorted; told of each tier up to the answer's."""
     off: tuple[OffPlace, ...] = ()
     """The places asked for of which nothing is known, since their provider is off; told of a tier without anything."""
     nearness: Nearness | None = None
@@ -110,6 +110,8 @@ class Ranking:
     rejected: Mapping[str, int]
     nearest_misses: tuple[Miss, ...]
     fix: Fix | None
-    """Where nothing was found: the change that gives the cheapest answer per GPU. Who says no count is told a count."""
+    """Where nothing was found: the change that gives the best answer. Who says no count is told a count."""
+    cheapest_job: Match | None = None
+    """Where a job is asked about and its cost is not compared: what would cost less for it than `best`."""
     rates: tuple[Rate, ...]
     """Those that the offers shown were converted at."""

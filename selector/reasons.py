@@ -48,6 +48,7 @@ class Code(StrEnum):
     NOT_HERE = "not_here"
     PURCHASE = "purchase"
     NO_SPOT_MARKET = "no_spot_market"
+    WINDOW_TOO_SHORT = "window_too_short"
     NO_PRICE = "no_price"
     NO_RATE = "no_rate"
     TOO_DEAR = "too_dear"

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from fractions import Fraction
 
+from catalog.accelerators import accelerators
 from catalog.spec import CountRange, Spec, number_text
 from selector import values
 from selector.asked import Asked
@@ -29,20 +30,42 @@ def sharing(workload: Workload, gpus: int) -> int:
     return gpus if workload.task.trains else 1 << (gpus.bit_length() - 1)
 
 
-def demands(sized: Sizing, counts: Sequence[CountRange], asked: Asked, *, linked: bool) -> dict[str, list[str]]:
-    """The parameters to add, or to put in place of what was said."""
-    return dict(_demands(sized, counts, asked, linked=linked))
+def demands(
+    sized: Sizing, counts: Sequence[CountRange], asked: Asked, left_out: Sequence[str], *, linked: bool
+) -> dict[str, list[str]]:
+    """The parameters to add, or to put in place of what was said; `left_out` are the accelerators to exclude."""
+    return dict(_demands(sized, counts, asked, left_out, linked=linked))
 
 
 def _demands(
-    sized: Sizing, counts: Sequence[CountRange], asked: Asked, *, linked: bool
+    sized: Sizing, counts: Sequence[CountRange], asked: Asked, left_out: Sequence[str], *, linked: bool
 ) -> Iterator[tuple[str, list[str]]]:
     yield "count", [str(count) for count in counts]
     yield "min_vram", [number_text(max(sized.vram_gib, said_min_vram_gib(asked)))]
     if linked:
         yield "nvlink", ["true"]
-    if not names_gpus(asked):
-        yield "gpu", [f"!{name}" for name in sorted({*asked.excluded("gpu"), *unfit(sized.workload.precision)})]
+    if left_out:
+        yield "gpu", [f"!{name}" for name in sorted({*asked.excluded("gpu"), *left_out})]
+
+
+def left_out(workload: Workload, asked: Asked, spec: Spec) -> tuple[str, ...]:
+    """What is unfit of the accelerators that the question itself allows, `spec` being what it means.
+
+    Nothing where it names what it wants, nor where all that it allows is unfit, such as those of one vendor: that is
+    as good as naming them, and to exclude them all would be no question.
+    """
+    allowed = allowed_by(spec)
+    out = {name: ids for name, ids in unfit(workload.precision).items() if ids & allowed}
+    return () if names_gpus(asked) or allowed <= frozenset[str]().union(*out.values()) else tuple(out)
+
+
+def allowed_by(spec: Spec) -> frozenset[str]:
+    """The accelerators that may answer, as far as the question speaks of them and of their vendors."""
+    return frozenset(
+        row.id
+        for row in accelerators().values()
+        if (spec.gpus is None or row.id in spec.gpus) and (spec.vendors is None or row.vendor in spec.vendors)
+    )
 
 
 def said_min_vram_gib(asked: Asked) -> Fraction:
@@ -58,7 +81,7 @@ def names_gpus(asked: Asked) -> bool:
 
 def too_small(sized: Sizing, spec: Spec) -> tuple[str, ...]:
     """Of the accelerators asked for those of several devices of which each does not hold its part: sorted."""
-    asked = DEVICES if spec.gpus is None else DEVICES.keys() & spec.gpus
+    asked = DEVICES.keys() & allowed_by(spec)
     return tuple(sorted(name for name in asked if device_need_gib(sized, name) > device_gib(name)))
 
 
@@ -73,7 +96,7 @@ def without(
     small: tuple[str, ...], params: Mapping[str, Sequence[str]], sized: Sizing, spec: Spec, asked: Asked
 ) -> dict[str, Sequence[str]]:
     """The parameters so that nothing that is `too_small` answers, though its devices together have the memory."""
-    if spec.gpus is not None and spec.gpus <= set(small):  # to exclude all that is named is no question
+    if allowed_by(spec) <= set(small):  # to exclude all that is asked for is no question
         least = max(device_need_gib(sized, name) * DEVICES[name] for name in small)
         return {**params, "min_vram": [number_text(max(least, said_min_vram_gib(asked)))]}
     said = params.get("gpu", asked.items.get("gpu", ()))

@@ -5,7 +5,6 @@ from fractions import Fraction
 
 from catalog.spec import number_text
 from selector.sizing import ASPECT, BYTES_PER_GIB, Sizing, Task, Workload, rounded_up
-from selector.sizing_hardware import unfit
 
 _WHAT = {
     Task.INFERENCE: "Inference with",
@@ -42,10 +41,12 @@ def parameters_text(parameters: int) -> str:
     return f"{number_text(Fraction(parameters, size))}{unit}"
 
 
-def nvlink_reason(workload: Workload, gpus: int, *, said: bool) -> str:
-    """Why the GPUs need NVLink, or do not."""
+def nvlink_reason(workload: Workload, gpus: int, *, said: bool, missing: str | None = None) -> str:
+    """Why the GPUs need NVLink, or do not; `missing` is why they have none though they should."""
     if said:
         return "as asked for"
+    if missing is not None:
+        return f"{missing}; it is slower so, since {nvlink_reason(workload, gpus, said=False)}"
     if gpus == 1:
         return "one GPU exchanges nothing with others"
     if workload.task is Task.INFERENCE:
@@ -68,12 +69,12 @@ def _state_bytes(workload: Workload) -> int:
     return 12 if workload.precision.value_bytes == 4 else _STATE_BYTES
 
 
-def gpu_reason(workload: Workload, *, said: bool) -> str:
-    """Why accelerators are left out."""
-    if said:
+def gpu_reason(workload: Workload, left_out: int) -> str:
+    """Why so many families of accelerators are left out."""
+    if not left_out:
         return "as asked for"
-    left_out = len(unfit(workload.precision))
-    return f"{left_out} families are left out: no GPUs, or without matrix units for {workload.precision}"
+    families = "1 family is" if left_out == 1 else f"{left_out} families are"
+    return f"{families} left out: no GPUs, or without matrix units for {workload.precision}"
 
 
 def assumptions(workload: Workload) -> Iterator[str]:

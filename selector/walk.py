@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from catalog.offers import Offer
-from catalog.spec import Spec
+from catalog.spec import Sort, Spec
 from selector.columns import NAME, PLACE, SHAPE, TRAITS, Candidates, Mask, Table, among, tally
 from selector.context import Context
 from selector.kinds import Kinds
@@ -76,7 +76,7 @@ class Walk:
             self._cells *= self._depth
             self._cells += tier_of[self._rows.numbers_of(PLACE)]
         self._kinds = {cell: self._kind(cell, count, self._rows.offer(row)) for cell, count, row in tally(self._cells)}
-        self._sorting = Sorting(self._rows, candidates, context, spec.currency, spec.sort, self._level, spec.job)
+        self._sorting = self._sorted_by(spec.sort)
         self.tiers = [TierWalk() for _ in range(self._depth)]
         for cell, kind in self._kinds.items():
             _count(self.tiers[cell % self._depth], kind)
@@ -85,13 +85,36 @@ class Walk:
         """The kinds that meet every demand, of all tiers."""
         return [kind for kind in self._kinds.values() if kind.meets]
 
-    def first(self, kinds: Iterable[Kind], start: int, stop: int) -> list[Match]:
-        """Of the offers of these kinds, tier after tier in the order inside it, those from `start` to before `stop`."""
+    def _sorted_by(self, sort: Sort) -> Sorting:
+        spec = self._spec
+        return Sorting(self._rows, self._candidates, self._context, spec.currency, sort, self._level, spec.job)
+
+    def first(self, kinds: Iterable[Kind], start: int, stop: int, sort: Sort | None = None) -> list[Match]:
+        """Of the offers of these kinds, tier after tier in the order inside it, those from `start` to before `stop`.
+
+        With `sort` in another order than the question's.
+        """
+        sorting = self._sorting if sort is None else self._sorted_by(sort)
         classes: dict[tuple[int, int], list[int]] = {}
         for kind in kinds:
             classes.setdefault((kind.number % self._depth, kind.rank_class), []).append(kind.number)
         groups = (among(self._cells, classes[key]) for key in sorted(classes))
-        return [self._match(row) for row in self._sorting.page(groups, start, stop)]
+        return [self._match(row) for row in sorting.page(groups, start, stop)]
+
+    def offers(self, kinds: Iterable[Kind]) -> list[Offer]:
+        """The offers of these kinds, in no order that means anything."""
+        numbers = [kind.number for kind in kinds]
+        return self._rows.offers(among(self._cells, numbers)) if numbers else []
+
+    def providers(self, kinds: Iterable[Kind]) -> frozenset[str]:
+        """The providers with offers of these kinds."""
+        numbers = [kind.number for kind in kinds]
+        places = self._rows.numbers_of(PLACE)[among(self._cells, numbers)] if numbers else np.empty(0, np.int32)
+        return frozenset(place.provider for place in self._candidates.things(PLACE, places))
+
+    def kinds(self) -> list[Kind]:
+        """The kinds of all tiers."""
+        return list(self._kinds.values())
 
     def regions(self, kinds: Iterable[Kind]) -> tuple[str, ...]:
         """The regions with offers of these kinds, sorted."""
@@ -157,11 +180,10 @@ def _fitting(
     candidates: Candidates, spec: Spec, reasons: Reasons, tier_of: npt.NDArray[np.int16]
 ) -> Callable[[Table], Mask]:
     """Tells which rows are as asked for in machine, place and purchase; nothing where no machine is."""
-    purchases = spec.purchases
     lookups = {
         SHAPE: candidates.kept(SHAPE, spec, reasons.fits, np.bool_),
         PLACE: tier_of >= 0,
-        TRAITS: candidates.lookup(TRAITS, lambda each: purchases is None or each.purchase in purchases, np.bool_),
+        TRAITS: candidates.lookup(TRAITS, reasons.sold_so, np.bool_),
     }
     if reasons.asks_names:
         lookups[NAME] = candidates.kept(NAME, spec, reasons.fits_by_name, np.bool_)

@@ -2,12 +2,13 @@
 
 from collections.abc import Callable, Iterable, Iterator
 from enum import IntEnum
+from fractions import Fraction
 from typing import TypeVar
 
 from catalog.facts import Machine
 from catalog.money import nanos_text
 from catalog.offers import SNAPSHOT, Offer, Place
-from catalog.spec import Spec, StockWish
+from catalog.spec import Spec, StockWish, number_text
 from catalog.words import Evidence, Level, Purchase
 from selector.ages import ago_text
 from selector.context import Context
@@ -63,7 +64,12 @@ def traits(offer: Offer) -> tuple[object, ...]:
         return (id(offer),)
     stock, price = offer.stock, offer.price
     of_price = price and (price.currency, price.source.startswith(SNAPSHOT))  # which is stale at any age
-    return (offer.purchase, of_price, stock.level, stock.evidence, stock.restricted)
+    return (offer.purchase, window_hours(offer), of_price, stock.level, stock.evidence, stock.restricted)
+
+
+def window_hours(offer: Offer) -> Fraction | None:
+    """How long the window is that is sold; None where none is."""
+    return offer.price.window.hours if offer.price is not None and offer.price.window is not None else None
 
 
 def why_not(offer: Offer, spec: Spec, context: Context) -> tuple[Reason, ...]:
@@ -141,9 +147,15 @@ class Reasons:
         yield from self.of_price(offer, nanos)
         yield from self._of_stock(offer)
 
+    def sold_so(self, offer: Offer) -> bool:
+        """Whether nothing speaks against its purchase."""
+        return next(self.of_purchase(offer, sold_as_asked=True), None) is None
+
     def of_purchase(self, offer: Offer, *, sold_as_asked: bool) -> Iterator[Reason]:
-        """What speaks against its purchase. `sold_as_asked` as in `of`."""
-        asked = self._spec.purchases
+        """What speaks against its purchase, and a window that is shorter than the job. `sold_as_asked` as in `of`."""
+        asked, job, hours = self._spec.purchases, self._spec.job, window_hours(offer)
+        if job is not None and hours is not None and hours < job.hours:
+            yield Reason(Code.WINDOW_TOO_SHORT, f"window {number_text(hours)} h < {number_text(job.hours)} h")
         if asked is None or offer.purchase in asked:
             return
         if asked == {Purchase.SPOT} and not sold_as_asked:

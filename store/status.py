@@ -3,7 +3,7 @@
 import json
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Literal
 
@@ -18,7 +18,7 @@ from store.snapshot import imported_at
 from store.tables import CELLS, NOTES, PROVIDERS, SYNCS
 
 FeedState = Literal["ok", "stale", "failing", "off"]
-_OF_OFFERS = ("machines", "prices", "spot", "stock")
+OF_OFFERS = ("machines", "prices", "spot", "stock")
 _OF_MACHINES = ("prices", "spot")
 """Feeds of which a place may have a cell for each machine."""
 _OF_PLACES = "places"
@@ -70,10 +70,15 @@ class ProviderStatus:
         those are asked that the settings name. None where they are asked.
         """
         off = {feed.feed: feed.reason or "off" for feed in self.feeds if feed.status == "off"}
-        of_offers = {feed.feed for feed in self.feeds} & {*_OF_OFFERS}
+        of_offers = {feed.feed for feed in self.feeds} & {*OF_OFFERS}
         if of_offers <= off.keys() or _OF_PLACES in off:
-            return next((off[feed] for feed in (_OF_PLACES, *_OF_OFFERS) if feed in off), None)
+            return next((off[feed] for feed in (_OF_PLACES, *OF_OFFERS) if feed in off), None)
         return None
+
+    def before_another_site(self, site: str) -> "ProviderStatus":
+        """The same while nothing was polled yet under this site: what its cells say is the other one's."""
+        reason = f"{_UNTRIED} of site {site}; what was read is of site {self.site}"
+        return replace(self, feeds=[_unread_feed(feed, reason) for feed in self.feeds])
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +108,10 @@ class NoteSeen:
     value: str
     count: int
     first_at: datetime
+
+
+def _unread_feed(feed: FeedStatus, reason: str) -> FeedStatus:
+    return feed if feed.status == "off" else FeedStatus(feed.feed, "stale", reason, None, feed.interval)
 
 
 Marks = tuple[tuple[tuple[object, ...], ...], tuple[tuple[object, ...], ...]]
@@ -286,7 +295,7 @@ def unread(engine: Engine) -> frozenset[tuple[str, str]]:
     of_place = select(CELLS.c.provider, CELLS.c.feed, CELLS.c.place).group_by(
         CELLS.c.provider, CELLS.c.feed, CELLS.c.place
     )
-    seen, of_feed = func.count(CELLS.c.seen_at), CELLS.c.feed.in_((*_OF_OFFERS, _OF_PLACES))
+    seen, of_feed = func.count(CELLS.c.seen_at), CELLS.c.feed.in_((*OF_OFFERS, _OF_PLACES))
     waiting = of_place.where(CELLS.c.planned, CELLS.c.status != "off", of_feed).having(
         or_(seen == 0, and_(seen < func.count(), CELLS.c.feed.not_in(_OF_MACHINES)))
     )
@@ -299,7 +308,7 @@ def read_places(engine: Engine) -> frozenset[tuple[str, str]]:
     """(provider, place) of each planned source of offers that gave a whole answer, be it that there is nothing; "" is
     all of the provider.
     """
-    of_offers = CELLS.c.planned & CELLS.c.seen_at.is_not(None) & CELLS.c.feed.in_(_OF_OFFERS)
+    of_offers = CELLS.c.planned & CELLS.c.seen_at.is_not(None) & CELLS.c.feed.in_(OF_OFFERS)
     with reading(engine) as connection:
         rows = connection.execute(select(CELLS.c.provider, CELLS.c.place).where(of_offers).distinct()).all()
     return frozenset((row.provider, row.place) for row in rows)

@@ -76,11 +76,11 @@ def test_every_stored_question_is_understood_and_some_match_nothing() -> None:
     sold = market(10_000)
     index = selector.filled({key: [sale.offer() for sale in sales] for key, sales in sold.items()})
     context = Context(now=NOW, rates=index.rates)
-    specs = list(selector.understood(index, sold))
-    assert len(specs) == len(set(selector.questions())) == 200
-    without = sum(rank(index, spec, context).best is None for spec in specs)
+    asked = list(selector.understood(index, sold))
+    assert len(asked) == len(set(selector.questions())) == 200
+    without = sum(rank(index, spec, context, changed).best is None for spec, changed in asked)
     assert 20 <= without < 70  # of the largest market a tenth; of a small one more
-    assert sum(spec.gpus is None for spec in specs) == 13
+    assert sum(each.spec.gpus is None for each in asked) == 13
 
 
 def test_every_parameter_is_in_use_in_the_stored_questions() -> None:
@@ -95,7 +95,7 @@ def test_a_question_that_gpuhunt_can_express_is_put_to_it_in_its_own_terms() -> 
     index = selector.filled({key: [sale.offer() for sale in sales] for key, sales in sold.items()})
     terms = {
         question: selector.gpuhunt_terms(spec)
-        for question, spec in zip(selector.questions(), selector.understood(index, sold), strict=True)
+        for question, (spec, _) in zip(selector.questions(), selector.understood(index, sold), strict=True)
     }
     assert terms["gpu=a40"] == {
         "provider": None,
@@ -121,7 +121,7 @@ def test_gpuhunt_finds_the_same_offers() -> None:
     catalog = selector.gpuhunt_catalog((offer for some in offers.values() for offer in some), index.rates)
     context = Context(now=NOW, rates=index.rates)
     compared = 0
-    for question, spec in zip(selector.questions(), selector.understood(index, sold), strict=True):
+    for question, (spec, _) in zip(selector.questions(), selector.understood(index, sold), strict=True):
         terms = selector.gpuhunt_terms(spec)
         if terms is not None:
             ours = [match.offer for match in _all_matches(index, spec, context)]

@@ -156,6 +156,19 @@ def test_what_was_polled_of_another_site_is_not_shown_even_before_the_next_poll(
         assert (("us-east-1", "polled") in names(board)) is shown
 
 
+def test_what_was_read_of_another_site_leaves_this_one_unread(filled: Filled) -> None:
+    filled.poll("aws", "stock", "us-east-1", sold("us-east-1", "polled", "1"))
+    with writing(filled.engine) as connection:
+        connection.execute(update(PROVIDERS).where(PROVIDERS.c.name == "aws").values(site="cn"))
+    board = Board(filled.engine, replace(config_for(filled), sites={"aws": "intl"}))
+    board.refresh(filled.now)
+    assert ("aws", "") in board.context(filled.now).unread
+    assert not any(provider == "aws" for provider, _ in board.context(filled.now).read)
+    feeds = [feed for one in board.view.providers if one.name == "aws" for feed in one.feeds if feed.feed == "stock"]
+    assert [(feed.status, feed.offers, feed.last_success) for feed in feeds] == [("stale", 0, None)]
+    assert feeds[0].reason == "not polled yet of site intl; what was read is of site cn"
+
+
 def test_the_bundled_snapshot_is_there_from_the_start(filled: Filled) -> None:
     loaded = snapshot.load_bundled(filled.engine)
     every = {"alibaba", "aws", "azure", "gcp", "tencent"}

@@ -12,13 +12,14 @@ from catalog.offers import Offer
 from catalog.spec import ONE_GPU, Sort, Spec, StockWish
 from catalog.words import Hosting
 from selector.fixes import FIXABLE, change_for
+from selector.index import Index
 from selector.job import JobCosts
-from selector.question import understand
+from selector.measures import total_vram_gib
+from selector.question import asking, understand
 from selector.rank import rank
-from selector.ranking import Change, Fix
-from selector.reasons import Code
-from selector.why_not import Standing, standing, why_not
-from tests.support.offers import RATES, Here, index_of, offer
+from selector.ranking import Change, Match
+from selector.why_not import Standing, is_stale, standing, why_not
+from tests.support.offers import RATES, Here, index_of, offer, unasked
 from tests.test_selector_properties import CONTEXT, questions
 from tests.test_selector_properties import _rows as rows
 
@@ -40,7 +41,7 @@ _strict = st.fixed_dictionaries(
         "instance_type": st.sampled_from(["m1", "!m1", "x*"]),
         "compliance": st.sampled_from(["soc2", "!soc2"]),
         "spot": st.sampled_from(["true", "false"]),
-        "sort": st.sampled_from(["price", "job_cost"]),
+        "sort": st.sampled_from(["price", "price_per_vram", "job_cost"]),
         "hours": st.just("10"),
         "max_price": st.sampled_from(["0.123456789", "0.5"]),
         "max_price_per_gpu": st.sampled_from(["0.3", "0.333333333"]),
@@ -94,17 +95,26 @@ def test_a_question_changed_as_told_is_answered(
     spec = understood(asked, defaults)
     if spec is None:
         return
-    ranking = rank(index_of(offers), spec, CONTEXT)
+    index = index_of(offers)
+    ranking = rank(index, spec, CONTEXT, asking({name: [text] for name, text in asked.items()}, ZONED, defaults))
     near = [each for each in _asked_for(offers, spec) if _change(each, spec) is not None]
-    if ranking.best is not None or not near:
+    answers = {change: _then(asked, defaults, change, index) for each in near if (change := _change(each, spec))}
+    possible = {change: match for change, match in answers.items() if match is not None}
+    if ranking.best is not None or not possible:
         assert ranking.fix is None
         return
     assert ranking.fix is not None
-    _assert_best(ranking.fix, near, spec)
-    then = understood(changed(asked, ranking.fix.change), defaults)
-    assert then is not None, "what is told can be asked"
-    assert why_not(ranking.fix.miss.offer, then, CONTEXT) == ()
-    assert rank(index_of(offers), then, CONTEXT).best is not None
+    assert ranking.fix.match == answers[ranking.fix.change], "what is told is what the changed question is answered"
+    by_count = {change: match for change, match in possible.items() if change.parameter == "count"}
+    unsaid = by_count and spec.counts == (ONE_GPU,) and "count" not in spec.said
+    among = (by_count if unsaid else possible).values()
+    assert _worth(ranking.fix.match.offer, spec) == min(_worth(each.offer, spec) for each in among)
+
+
+def _then(asked: dict[str, str], defaults: dict[str, str], change: Change, index: Index) -> Match | None:
+    """What the question so changed is answered with, told of every way to ask it."""
+    then = understood(changed(asked, change), defaults)
+    return None if then is None else rank(index, then, CONTEXT, unasked).best
 
 
 def _asked_for(offers: list[Offer], spec: Spec) -> list[Offer]:
@@ -116,21 +126,22 @@ def _change(each: Offer, spec: Spec) -> Change | None:
     return change_for(codes[0], each, spec, CONTEXT) if len(codes) == 1 and codes[0] in FIXABLE else None
 
 
-def _assert_best(fix: Fix, near: list[Offer], spec: Spec) -> None:
-    by_count = [each for each in near if why_not(each, spec, CONTEXT)[0].code is Code.GPU_COUNT]
-    among = by_count if by_count and spec.counts == (ONE_GPU,) and "count" not in spec.said else near
-    assert _worth(fix.miss.offer, spec) == min(_worth(each, spec) for each in among)
-
-
-def _worth(each: Offer, spec: Spec) -> tuple[bool, int, Fraction]:
-    """Confirmed first with `prefer`; then by the cost of the job where that is compared, else the price per GPU."""
-    nanos, count = CONTEXT.nanos(each, spec.currency), each.machine.gpu_count
-    value: int | Fraction | None = None if nanos is None else nanos / (count or Fraction(1))
+def _worth(each: Offer, spec: Spec) -> tuple[int, int, Fraction]:
+    """Confirmed first unless any stock does, then fresh; then by what is compared, per GPU where that is the price."""
+    nanos, machine = CONTEXT.nanos(each, spec.currency), each.machine
+    value: int | Fraction | None = None if nanos is None else nanos / (machine.gpu_count or Fraction(1))
     if spec.sort is Sort.JOB_COST and spec.job is not None:
         value = JobCosts(spec.job, spec.currency, RATES).nanos(each)
-    doubted = spec.stock is StockWish.PREFER and standing(each, spec, CONTEXT) is not Standing.CONFIRMED
+    elif spec.sort is Sort.PRICE_PER_VRAM and nanos is not None:
+        value = nanos / (total_vram_gib(machine) or Fraction(1))
     known = 0 if value is not None else 2 if nanos is None else 1
-    return doubted, known, Fraction(value if value is not None else nanos or 0)
+    return _class(each, spec), known, Fraction(value if value is not None else nanos or 0)
+
+
+def _class(each: Offer, spec: Spec) -> int:
+    if spec.stock is not StockWish.ANY and standing(each, spec, CONTEXT) is Standing.CONFIRMED:
+        return 0
+    return 2 if is_stale(each, spec, CONTEXT) else 1
 
 
 @pytest.mark.parametrize(
@@ -161,7 +172,7 @@ def test_each_reason_that_can_be_asked_away_has_its_change(only: Offer, asked: d
     fix = here.cheapest(**({"gpu": only.machine.gpu or ""} | asked)).fix
     assert fix is not None
     assert fix.change == Change(*told.split("=")) if "=" in told else Change(told, None)
-    assert fix.miss.offer == only
+    assert fix.match.offer == only
 
 
 @pytest.mark.parametrize(
@@ -234,7 +245,7 @@ def test_of_changes_the_cheapest_per_gpu_is_told() -> None:
     one, spot = offer(price="3.29", instance_type="ONE"), offer(price="14", count=8, purchase="spot")
     fix = Here(offers=[one, spot, offer(price="24", count=8)]).cheapest(gpu="a100-80g", count="8", max_price="20").fix
     assert fix is not None
-    assert (str(fix.change), fix.miss.offer) == ("with purchase=spot", spot)
+    assert (str(fix.change), fix.match.offer) == ("with purchase=spot", spot)
 
 
 def test_the_sentence_names_the_nearest_miss_and_the_cheapest_change() -> None:
@@ -245,5 +256,5 @@ def test_the_sentence_names_the_nearest_miss_and_the_cheapest_change() -> None:
     assert said == (
         "a100-80g is out of stock at ap-guangzhou; nearest: 1 x NVIDIA A100 80GB SXM4, NEAR at tencent ap-guangzhou, "
         "1 USD per hour (out of stock); with purchase=spot there is 1 x NVIDIA A100 80GB SXM4, SPOT at tencent "
-        "ap-guangzhou, 2 USD per hour, unconfirmed."
+        "ap-guangzhou, 2 USD per hour, unconfirmed: stock unknown (listed 40 s ago)."
     )

@@ -91,3 +91,31 @@ def test_what_is_sent_out_can_turn_the_order() -> None:
     asked = {"gpu": "a100-80g", "sort": "job_cost", "hours": "10"}
     assert best_of(here.cheapest(**asked)) == machine_cheap
     assert best_of(here.cheapest(**asked, egress_gb="500")) == egress_free
+
+
+def test_a_window_that_is_shorter_than_the_job_is_no_answer_to_it() -> None:
+    short, long = windowed(1), replace(windowed(2), machine=replace(windowed(2).machine, instance_type="LONG"))
+    asked = {"gpu": "a100-80g", "purchase": "capacity_block"}
+    assert best_of(Here(offers=[short]).cheapest(**asked, hours="24")) == short
+    both = Here(offers=[short, long]).cheapest(**asked, hours="25", explain="true")
+    assert (best_of(both), both.alternatives) == (long, ())
+    assert both.rejected == {"window_too_short": 1}
+    alone = Here(offers=[short]).cheapest(**asked, hours="25", sort="job_cost")
+    assert alone.verdict == "not_offered_here"
+    assert [str(reason) for reason in alone.nearest_misses[0].reasons] == ["window 24 h < 25 h"]
+    assert alone.fix is not None
+    assert (str(alone.fix.change), alone.fix.match.offer) == ("with hours=24", short)
+    assert Here(offers=[short]).listed(gpu="a100-80g", hours="25")[1] == 0
+
+
+def test_what_would_cost_less_for_the_job_is_named_where_the_price_is_compared() -> None:
+    month, hour = in_aws(price="1", purchase="month", instance_type="MONTH"), in_aws(price="3", instance_type="HOUR")
+    here, asked = Here(offers=[month, hour]), {"gpu": "a100-80g", "purchase": "on_demand,month", "hours": "10"}
+    assert best_of(here.cheapest(**asked)) == month
+    assert here.said(**asked) == (
+        "1 x NVIDIA A100 80GB SXM4, MONTH at aws us-east-1: 1 USD per hour, month, 730 USD the job, in stock (reported "
+        "40 s ago); with sort=job_cost there is 1 x NVIDIA A100 80GB SXM4, HOUR at aws us-east-1, 3 USD per hour, "
+        "on-demand, 30 USD the job."
+    )
+    for same in ({"hours": "730"}, {"hours": "10", "sort": "job_cost"}, {"hours": "10", "purchase": "month"}):
+        assert "there is" not in here.said(**asked | same)

@@ -511,3 +511,10 @@ def test_a_price_limit_that_is_a_default_keeps_its_currency() -> None:
     assert spec_of({"currency": "USD", "max_price": "3"}, defaults).max_price_nanos == 3 * 10**9
     with pytest.raises(BadQuestion, match="max_price=20 is a default in CNY: say the limit too"):
         spec_of({"currency": "USD"}, defaults)
+
+
+@pytest.mark.parametrize("written", ["rmb", "RMB", "yuan", "人民币"])
+def test_other_words_for_the_chinese_currency_suggest_its_code(written: str) -> None:
+    with pytest.raises(BadQuestion) as refused:
+        spec_of({"currency": written})
+    assert refused.value.did_you_mean == ["CNY"]

@@ -18,7 +18,7 @@ from selector.context import Context
 from selector.question import BadQuestion, understand
 from selector.rank import rank
 from selector.ranking import Ranking, Verdict
-from tests.support.offers import FRESH_FOR, NOW, RATES, Here, best_of, cheapest, index_of, listed, offer
+from tests.support.offers import FRESH_FOR, NOW, RATES, Here, best_of, cheapest, index_of, listed, offer, unasked
 
 OLD = FRESH_FOR + timedelta(minutes=1)
 
@@ -690,7 +690,7 @@ def test_stock_all_chooses_nothing() -> None:
     here = Here(offers=[offer()])
     spec = understand({}, here.world(), {}, endpoint="offers")
     with pytest.raises(ValueError, match="browse"):
-        rank(index_of([]), spec, Context(now=NOW, rates=RATES))
+        rank(index_of([]), spec, Context(now=NOW, rates=RATES), unasked)
 
 
 def test_replacing_a_shelf_forgets_what_it_held() -> None:
@@ -964,3 +964,76 @@ def test_a_stale_offer_that_was_out_keeps_its_tiers_place_before_a_later_tier() 
     assert best_of(here.cheapest(**asked)) == was_out
     assert "unconfirmed: out of stock when last seen" in here.said(**asked)
     assert best_of(here.cheapest(gpu="a100")) == was_in, "inside a tier the level decides between equal prices"
+
+
+# --- what the sentence may not leave out
+
+
+def test_out_of_stock_is_said_of_what_is_out_alone() -> None:
+    out, unknown = offer(zone="z1", level="out"), offer(zone="z2", level="unknown", evidence="listed")
+    asked = {"gpu": "a100-80g", "stock": "confirmed"}
+    assert (
+        Here(offers=[out, unknown])
+        .said(**asked)
+        .startswith(
+            "a100-80g is out of stock at ap-guangzhou (1 of 2 offers; of the others none is confirmed); nearest: "
+        )
+    )
+    assert Here(offers=[out]).said(**asked).startswith("a100-80g is out of stock at ap-guangzhou; nearest: ")
+    fallback = [out, unknown, offer("tencent", "ap-nanjing")]
+    said = Here(offers=fallback).said(**asked, region="ap-guangzhou", fallback="ap-nanjing")
+    assert said.endswith("; fallback, because ap-guangzhou is out of stock in part, and has nothing confirmed.")
+
+
+def test_an_answer_tells_which_of_its_places_were_not_read() -> None:
+    here = Here(offers=[offer()], unread=frozenset({("aws", "us-east-1"), ("tencent", "ap-beijing")}))
+    ranking = here.cheapest(gpu="a100-80g")
+    assert (best_of(ranking), ranking.tiers[0].unread) == (offer(), ("aws us-east-1", "tencent ap-beijing"))
+    assert here.said(gpu="a100-80g").endswith("; aws us-east-1, tencent ap-beijing were not read yet.")
+    assert "not read" not in here.said(gpu="a100-80g", region="ap-guangzhou")
+
+
+def test_what_holds_of_every_place_holds_of_the_only_one() -> None:
+    ranking = cheapest(offer(gpu="t4"), gpu="t4", count="8")
+    assert (ranking.verdict, ranking.tiers[0].passed_over) == (Verdict.NO_SUCH_MACHINE, Verdict.NO_SUCH_MACHINE)
+    elsewhere = Here(offers=[offer(gpu="t4", count=8)]).cheapest(gpu="t4", count="8", min_vcpus="9", explain="true")
+    assert elsewhere.tiers[0].passed_over is elsewhere.verdict is Verdict.NO_SUCH_MACHINE
+
+
+# --- changes that give an answer, as the question so changed is answered
+
+
+def test_a_change_is_told_with_the_answer_of_the_tier_that_answers_then() -> None:
+    spot: dict[str, Any] = {"purchase": "spot", "gpu": "v100-sxm2-16g"}
+    here = Here(
+        offers=[
+            offer(region="ap-guangzhou", zone="ap-guangzhou-3", price="0.3571", **spot),
+            offer(region="ap-chongqing", zone="ap-chongqing-1", price="0.3464", **spot),
+        ]
+    )
+    fix = here.cheapest(gpu="v100", region="ap-guangzhou", fallback="ap-chongqing", max_price="1.7").fix
+    assert fix is not None
+    assert (str(fix.change), fix.match.offer.place.region, fix.match.tier) == ("with purchase=spot", "ap-guangzhou", 0)
+
+
+def test_a_change_is_told_with_a_fresh_answer_before_an_old_cheaper_one_and_an_old_one_with_its_age() -> None:
+    old = offer(price="1", vcpus=32, evidence="snapshot", level="unknown", age=timedelta(days=432), instance_type="OLD")
+    fresh = offer(price="9", vcpus=32, evidence="listed", level="unknown", instance_type="FRESH")
+    asked = {"gpu": "a100-80g", "stock": "any", "min_vcpus": "64"}
+    fix = Here(offers=[old, fresh]).cheapest(**asked).fix
+    assert fix is not None
+    assert (str(fix.change), fix.match.offer) == ("with min_vcpus=32", fresh)
+    assert (
+        Here(offers=[old])
+        .said(**asked)
+        .endswith(", an answer with min_vcpus=32, unconfirmed: stock unknown (snapshot 432 d ago, stale).")
+    )
+
+
+def test_a_change_is_told_by_what_the_question_compares() -> None:
+    small = offer(price="1", gpu="t4", memory_gib=8, instance_type="SMALL")
+    large = offer(price="2", gpu="a100-sxm4-80g", memory_gib=40, instance_type="LARGE")
+    asked = {"min_memory_per_vram": "3", "sort": "price_per_vram"}
+    fix = Here(offers=[small, large]).cheapest(**asked).fix
+    assert fix is not None
+    assert fix.match.offer == large

@@ -13,9 +13,11 @@ import pytest
 from pytest_httpserver import HTTPServer
 
 from api import examples, recommend_shapes
+from catalog.accelerators import resolve_question
 from catalog.facts import Fact
 from catalog.parameters import PARAMETERS
 from catalog.words import Level
+from selector.sizing import Precision
 from selector.sizing_asked import RECOMMEND_PARAMETERS, WORKLOAD_PARAMETERS
 from tests.support.commands import run
 from tests.support.filled import Filled, Server, served, sold
@@ -149,7 +151,7 @@ def test_what_does_not_compute_in_the_precision_or_is_no_gpu_is_not_answered(ser
     assert best(server.get(f"/recommend?{small}&precision=fp16")) == "T4"
     named = server.get(f"/recommend?{small}&gpu=k80")
     assert best(named) == "K80"
-    assert named["need"]["gpu_reason"] == "as asked for"
+    assert named["need"]["gpu_reason"] == "as asked for; k80 has no matrix units for bf16"
     assert best(server.get(f"/recommend?{small}&instance_type=tpu")) == "TPU"
 
 
@@ -267,14 +269,20 @@ def test_what_several_gpus_cost_without_nvlink_is_told_of_beside(tmp_path: Path)
         )
 
 
-def test_without_nvlink_is_told_of_where_nothing_else_is_sold_and_not_where_it_is_dearer(tmp_path: Path) -> None:
+def test_without_nvlink_is_the_answer_where_nothing_else_is_sold_and_not_told_of_where_it_is_dearer(
+    tmp_path: Path,
+) -> None:
     unknown = Level.UNKNOWN
     with selling(
         tmp_path / "a", gpus("4xL40S", "4.00", "l40s", 4, unknown), gpus("1xL40S", "1.00", "l40s", 1)
     ) as server:
         answer = server.get("/recommend?params=70b&task=inference&stock=any")
-        assert answer["cheapest"]["best"] is None
-        assert answer["message"].endswith("4xL40S at tencent ap-nanjing, 4 USD per hour, unconfirmed.")
+        assert (best(answer), answer["cheapest"]["verdict"]) == ("4xL40S", "unconfirmed")
+        assert "nvlink" not in answer["query"]["params"]
+        assert [(one["gpus"], one["nvlink"]) for one in answer["options"] if one["chosen"]] == [("4..7", False)]
+        assert answer["message"].endswith(" Without NVLink, which is slower: no machine that has it is an answer.")
+        assert answer["need"]["nvlink"] is False
+        assert answer["need"]["nvlink_reason"].startswith("no machine that has it is an answer; it is slower so, since")
     with selling(
         tmp_path / "b", gpus("4xL40S", "30.00", "l40s", 4), gpus("8xA100", "20.00", "a100-sxm4-80g", 8)
     ) as server:
@@ -311,7 +319,6 @@ def test_what_must_be_on_one_device_is_not_put_on_the_two_of_an_mi250(tmp_path: 
     [
         (gpus("L4", "0.80", "l4", 1), "task=inference"),
         (gpus("8xA100", "15.00", "a100-sxm4-40g", 8), "task=pretrain&count=8"),
-        (gpus("8xA100", "20.00", "a100-pcie-80g", 8), "task=inference&count=8"),
         (gpus("H200", "4.00", "h200-sxm5-141g", 1), "task=inference&count=2"),
     ],
 )
@@ -329,8 +336,175 @@ def test_a_change_of_anything_else_is_told(tmp_path: Path) -> None:
         assert (fix["parameter"], fix["value"]) == ("max_price", "0.8")
         fix = server.get("/recommend?params=8b&task=lora&instance_type=p*")["cheapest"]["fix"]
         assert (fix["parameter"], fix["offer"]["instance_type"]) == ("instance_type", "L4")
-        named = server.get("/recommend?params=1b&task=lora&instance_type=l4&gpu=k80")["cheapest"]
-        assert (named["best"], named["fix"]) == (None, None)
+        fix = server.get("/recommend?params=1b&task=lora&instance_type=l4&gpu=k80")["cheapest"]["fix"]
+        assert (fix["parameter"], fix["offer"]["instance_type"]) == ("instance_type", "K80")
+        fix = server.get("/recommend?params=1b&task=lora&instance_type=k80&min_vram=16")["cheapest"]["fix"]
+        assert (fix["parameter"], fix["offer"]["instance_type"]) == ("min_vram", "K80")
+
+
+def changed(asked: str, fix: Any) -> str:
+    """The question with its fix."""
+    said = {name: texts[0] for name, texts in parse_qs(asked).items() if name != fix["parameter"]}
+    return urlencode(said if fix["value"] is None else said | {fix["parameter"]: fix["value"]})
+
+
+@pytest.mark.parametrize(
+    ("asked", "parameter", "value", "offer"),
+    [
+        ("params=70b&task=inference&max_price=0.5", "max_price", "20", "8xA100"),
+        ("params=70b&task=inference&gpu=l40s&max_price=0.5", "max_price", "4", "4xL40S"),
+        ("params=8b&task=lora&nvlink=true&gpu=l4", "nvlink", None, "L4"),
+        ("params=70b&task=inference&nvlink=true&gpu=l40s", "nvlink", None, "4xL40S"),
+        ("params=8b&task=lora&min_vram=100", "min_vram", "24", "L4"),
+        ("params=8b&task=lora&min_total_vram=1000", "min_total_vram", "24", "L4"),
+        ("params=8b&task=lora&gpu=l4&count=2", "count", "1", "L4"),
+        ("params=8b&task=lora&vendor=huawei", "vendor", None, "L4"),
+        ("params=1b&task=inference&context=1024&vendor=google", "vendor", None, "L4"),
+    ],
+)
+def test_the_change_that_is_told_gives_that_answer_when_it_is_asked_for_here(
+    tmp_path: Path, asked: str, parameter: str, value: str | None, offer: str
+) -> None:
+    sold_there = [
+        gpus("K80", "0.10", "k80", 1),
+        gpus("L4", "0.80", "l4", 1),
+        gpus("4xL40S", "4.00", "l40s", 4),
+        gpus("8xA100", "20.00", "a100-sxm4-80g", 8),
+    ]
+    with selling(tmp_path / "a", *sold_there) as server:
+        answer = server.get(f"/recommend?{asked}")
+        fix = answer["cheapest"]["fix"]
+        assert (best(answer), fix["parameter"], fix["value"]) == (None, parameter, value)
+        assert fix["offer"]["instance_type"] == offer
+        assert best(server.get(f"/recommend?{changed(asked, fix)}")) == offer
+
+
+@pytest.mark.parametrize(
+    ("gpu", "count"), [("t4", 4), ("l4", 4), ("a10", 2), ("a10g", 4), ("rtx4090", 4), ("rtx-2000-ada", 4), ("l2", 2)]
+)
+@pytest.mark.parametrize("task", ["inference", "lora"])
+def test_no_option_demands_a_link_that_the_named_gpu_never_has(tmp_path: Path, gpu: str, count: int, task: str) -> None:
+    with selling(tmp_path / "a", gpus("several", "1.00", gpu, count)) as server:
+        answer = server.get(f"/recommend?params=13b&task={task}&gpu={gpu}&precision=fp16&count={count}")
+        (option,) = answer["options"]
+        assert (option["nvlink"], option["price_per_hour"], option["chosen"]) == (False, "1", True)
+        assert best(answer) == "several"
+        assert f" Without NVLink, which is slower: {gpu} has none." in answer["message"]
+        assert answer["need"]["nvlink_reason"].startswith(f"{gpu} has none; it is slower so, since ")
+        asked_itself = server.get(answer["query"]["path"])
+        assert asked_itself == answer["cheapest"]
+
+
+def test_a_link_is_demanded_where_one_of_the_named_gpus_has_it_and_chosen_where_it_is_sold(tmp_path: Path) -> None:
+    four, eight = gpus("4xL40S", "4.00", "l40s", 4), gpus("8xA100", "20.00", "a100-sxm4-80g", 8)
+    with selling(tmp_path / "a", four, eight) as server:
+        assert best(server.get("/recommend?params=70b&task=inference&gpu=l40s,a100")) == "8xA100"
+        assert best(server.get("/recommend?params=70b&task=inference&gpu=l40s")) == "4xL40S"
+        assert best(server.get("/recommend?params=70b&task=inference&instance_type=4xl40s")) == "4xL40S"
+
+
+@pytest.mark.parametrize(
+    ("gpu", "precision", "told"),
+    [
+        ("v100-32g", "bf16", "v100 (Volta) does not compute in bf16, but in fp32 and fp16: software refuses it, or "),
+        ("v100-32g", "fp8", "v100 (Volta) does not compute in fp8, but in fp32 and fp16: software refuses it, or "),
+        ("t4", "bf16", "t4 (Turing) does not compute in bf16, but in fp32 and fp16: software refuses it, or emulates "),
+        ("t4", "fp8", "t4 (Turing) does not compute in fp8, but in fp32 and fp16: weights are held in it, as sized "),
+        (
+            "a100-80g",
+            "fp8",
+            "a100 (Ampere) does not compute in fp8, but in fp32, fp16 and bf16: weights are held in it",
+        ),
+        ("mi210", "fp8", "mi210 (CDNA2) does not compute in fp8, but in fp32, fp16 and bf16: software refuses it, or "),
+        (
+            "p40",
+            "int4",
+            "p40 (Pascal) has no matrix units for fp16, which weights in int4 are computed with in: it runs",
+        ),
+        ("tpu-v6e", "bf16", "tpu-v6e is no GPU: other software is needed than these figures are of"),
+    ],
+)
+def test_a_named_gpu_without_the_precision_is_answered_and_said_to_lack_it(
+    tmp_path: Path, gpu: str, precision: str, told: str
+) -> None:
+    (row,) = (name for name in resolve_question(gpu) if "unstated" not in name and "pcie" not in name)
+    with selling(tmp_path / "a", gpus("X1", "1.00", row, 1)) as server:
+        asked = f"/recommend?params=1b&task=inference&context=1024&precision={precision}"
+        for named in (f"gpu={gpu}", "instance_type=x1"):
+            answer = server.get(f"{asked}&{named}")
+            assert best(answer) == "X1"
+            assert [each for each in answer["assumptions"] if each.startswith(told)]
+            short = "is no GPU" if gpu.startswith("tpu") else "has no matrix units for "
+            assert short in answer["message"]
+            assert short in answer["need"]["gpu_reason"]
+        assert best(server.get(asked)) is None
+        fine = server.get(f"{asked.replace(precision, 'fp32')}&gpu={gpu}")
+        assert gpu.startswith("tpu") or fine["need"]["gpu_reason"] == "as asked for"
+
+
+def test_a_named_gpu_with_the_precision_is_said_to_lack_nothing(server: Server) -> None:
+    for asked in ("gpu=l4&precision=fp8", "gpu=t4&precision=fp16", "gpu=a100&precision=bf16", "gpu=t4&precision=int8"):
+        answer = server.get(f"/recommend?params=1b&task=inference&context=1024&{asked}")
+        assert best(answer) is not None
+        assert answer["need"]["gpu_reason"] == "as asked for"
+        assert "matrix units" not in answer["message"]
+
+
+def test_what_nobody_names_is_chosen_only_if_it_computes_in_the_precision(server: Server) -> None:
+    small = "/recommend?params=1b&task=inference&context=1024&precision"
+    chosen = {precision: best(server.get(f"{small}={precision}")) for precision in Precision}
+    assert chosen == {"fp32": "T4", "bf16": "L4", "fp16": "T4", "fp8": "L4", "int8": "T4", "int4": "T4"}
+    large = server.get("/recommend?params=60b&task=inference&precision=fp8&context=1024&max_price=8.99")
+    assert best(large) is None  # one A100, for 3, would hold it
+    assert best(server.get("/recommend?params=60b&task=inference&precision=int8&context=1024&max_price=8.99")) == "A100"
+
+
+def test_of_several_named_gpus_each_that_lacks_the_precision_is_told_of(server: Server) -> None:
+    answer = server.get("/recommend?params=1b&task=inference&context=1024&gpu=l4,t4,k80,quadro-rtx-6000")
+    assert [each.partition(" do")[0] for each in answer["assumptions"] if "compute in bf16" in each] == [
+        "k80 (Kepler)",
+        "quadro-rtx-6000 and t4 (Turing)",
+    ]
+
+
+def test_only_what_the_question_allows_is_left_out_of_it(server: Server) -> None:
+    def excluded(asked: str) -> set[str]:
+        answer = server.get(f"/recommend?params=8b&task=lora&{asked}")
+        assert server.get(answer["query"]["path"])["best"] == answer["cheapest"]["best"]
+        return set(answer["query"]["params"].get("gpu", "").split(",")) - {""}
+
+    assert excluded("vendor=amd") == {"!mi25", "!radeon-pro-v520", "!radeon-pro-v620"}
+    assert excluded("vendor=amd&gpu=!mi25") == {"!mi25", "!radeon-pro-v520", "!radeon-pro-v620"}
+    assert excluded("vendor=amd,intel") >= {"!mi25", "!gaudi3"}
+    assert not {"!mi25", "!tpu-v5e"} & excluded("vendor=nvidia")
+    for everything_unfit in ("vendor=huawei", "vendor=google", "vendor=!nvidia,!amd", "vendor=amd&gpu=mi25"):
+        assert excluded(everything_unfit) <= {"mi25"}
+    assert len(excluded("region=ap-nanjing")) == 35
+
+
+def test_a_vendor_whose_accelerators_are_all_unfit_is_as_good_as_named(server: Server) -> None:
+    answer = server.get("/recommend?params=8b&task=lora&vendor=huawei")
+    assert answer["query"]["params"] == {"vendor": "huawei", "count": "1", "min_vram": "19.67"}
+    assert answer["need"]["gpu_reason"] == "as asked for; ascend-910 and ascend-910b are no GPUs"
+    assert best(server.get("/recommend?params=8b&task=lora&vendor=google")) == "TPU"
+
+
+@pytest.mark.parametrize(
+    ("asked", "parameter", "said"),
+    [
+        ("vendor=huawei&gpu=t4", "vendor", "vendor=huawei and gpu=t4 contradict: nothing is left."),
+        (
+            "vendor=huawei&gpu=!ascend-910,!ascend-910b",
+            "vendor",
+            "vendor=huawei and gpu=!ascend-910,!ascend-910b contradict: nothing is left.",
+        ),
+        ("vendor=nvidia&gpu=mi300x", "vendor", "vendor=nvidia and gpu=mi300x contradict: nothing is left."),
+    ],
+)
+def test_a_refusal_names_only_what_was_said(server: Server, asked: str, parameter: str, said: str) -> None:
+    problem = server.refused(f"/recommend?params=8b&task=lora&{asked}")
+    assert problem["parameter"] == parameter
+    assert problem["detail"] == said
 
 
 def test_a_demand_that_is_smaller_than_the_models_is_told_of(server: Server) -> None:

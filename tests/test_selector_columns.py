@@ -33,7 +33,7 @@ from selector.rank import best, browse, rank
 from selector.ranking import Match, Miss
 from selector.reasons import Code
 from selector.why_not import Reasons, Standing, standing
-from tests.support.offers import NOW, index_of
+from tests.support.offers import NOW, index_of, unasked
 
 RATES = Rates(
     [
@@ -249,7 +249,7 @@ def _machine_at(each: Offer) -> tuple[str, ...]:
 def assert_as_the_rules_say(index: Index, offers: Sequence[Offer], spec: Spec) -> None:
     rules = Rules(offers, spec)
     kept, unconfirmed = rules.answered()
-    ranking = rank(index, replace(spec, explain=True), CONTEXT)
+    ranking = rank(index, replace(spec, explain=True), CONTEXT, unasked)
     assert ranking.best == next(iter(kept), None) == best(index, spec, CONTEXT)
     assert list(ranking.alternatives) == kept[1 + spec.offset : 1 + spec.offset + spec.limit]
     assert ranking.unconfirmed == unconfirmed

@@ -18,7 +18,7 @@ from selector.question import understand
 from selector.rank import browse, rank
 from selector.ranking import Match, Ranking, Verdict
 from selector.why_not import why_not
-from tests.support.offers import NOW, RATES, Here, index_of, offer
+from tests.support.offers import NOW, RATES, Here, index_of, offer, unasked
 
 CONTEXT = Context(now=NOW, rates=RATES, accounts=frozenset({("tencent", "")}))
 FRESH, STALE = timedelta(seconds=40), timedelta(minutes=4)
@@ -102,7 +102,7 @@ def spec_of(question: dict[str, str]) -> Spec:
 
 
 def answer(offers: Sequence[Offer], question: dict[str, str]) -> Ranking:
-    return rank(index_of(offers), spec_of(question), CONTEXT)
+    return rank(index_of(offers), spec_of(question), CONTEXT, unasked)
 
 
 def naive(offers: Sequence[Offer], question: dict[str, str]) -> list[Offer]:
@@ -267,7 +267,7 @@ def _browsed(offers: Sequence[Offer], question: dict[str, str]) -> set[tuple[str
 @given(offers_lists, questions)
 def test_every_offer_is_answered_counted_or_rejected(offers: list[Offer], question: dict[str, str]) -> None:
     spec = spec_of({**question, "explain": "true", "limit": "100"})
-    ranking = rank(index_of(offers), spec, CONTEXT)
+    ranking = rank(index_of(offers), spec, CONTEXT, unasked)
     asked = [each for each in offers if spec.gpus is None or each.machine.gpu in spec.gpus]
     against = [why_not(each, spec, CONTEXT) for each in asked]
     assert len(ranking.nearest_misses) == min(5, sum(map(bool, against)))
@@ -284,7 +284,7 @@ def test_what_is_unread_changes_no_answer_and_is_never_said_not_to_be_sold(
     offers: list[Offer], question: dict[str, str], unread: frozenset[tuple[str, str]]
 ) -> None:
     read = answer(offers, question)
-    ranking = rank(index_of(offers), spec_of(question), replace(CONTEXT, unread=unread))
+    ranking = rank(index_of(offers), spec_of(question), replace(CONTEXT, unread=unread), unasked)
     assert (ranking.best, ranking.unconfirmed, ranking.alternatives) == (
         read.best,
         read.unconfirmed,

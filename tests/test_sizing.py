@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from catalog.accelerators import UnknownAccelerator, accelerators, resolve_question
 from catalog.parameters import PARAMETERS
+from catalog.precisions import Computes, architectures, computes
 from selector.sizing import (
     TRAINED_IN,
     Precision,
@@ -22,7 +23,7 @@ from selector.sizing import (
 )
 from selector.sizing_asked import WORKLOAD_PARAMETERS, passed_on, understand_workload
 from selector.sizing_demands import sharing
-from selector.sizing_hardware import ARCHITECTURES, DEVICES, device_gib, unfit
+from selector.sizing_hardware import DEVICES, device_gib, lacks, never_linked, unfit
 from selector.sizing_terms import sizing
 from selector.sizing_words import spot
 from selector.values import BadQuestion
@@ -472,12 +473,10 @@ def test_spot_fits_what_resumes_and_not_who_is_waited_for() -> None:
 
 
 def _left(precision: Precision) -> set[str]:
-    out = set[str]().union(*(resolve_question(name) for name in unfit(precision)))
-    return set(accelerators()) - out
+    return set(accelerators()).difference(*unfit(precision).values())
 
 
 def test_accelerators_that_do_not_compute_in_the_precision_are_left_out() -> None:
-    assert {row.architecture for row in accelerators().values()} >= ARCHITECTURES
     bf16, fp16, fp8 = map(_left, (Precision.BF16, Precision.FP16, Precision.FP8))
     assert {"a100-sxm4-80g", "l4", "h100-unstated", "mi300x", "mi100", "rtx5090d"} <= bf16 & fp16
     assert not {"k80", "p40", "p100-pcie-16g", "mi25", "tpu-v5e", "trainium2", "gaudi3", "xilinx-u30"} & (
@@ -485,8 +484,56 @@ def test_accelerators_that_do_not_compute_in_the_precision_are_left_out() -> Non
     )
     assert {"t4", "v100-unstated"} <= fp16
     assert not {"t4", "v100-unstated"} & bf16
-    assert {"t4", "a100-sxm4-80g", "mi300x"} <= fp8
-    assert not {"v100-unstated", "mi250x"} & fp8
+    assert {"l4", "h100-unstated", "b200", "rtx5090d", "mi300x", "mi355x"} <= fp8
+    assert not {"v100-unstated", "t4", "a100-sxm4-80g", "rtx3090", "mi100", "mi250x"} & fp8
+
+
+def test_every_gpu_has_an_architecture_whose_precisions_are_known_and_agree_with_its_figures() -> None:
+    gpus = [row for row in accelerators().values() if row.kind == "gpu"]
+    assert architectures() == {row.architecture for row in gpus}
+    for row in gpus:
+        if row.fp16_is_tensor is not None:
+            assert (computes(row.architecture, "fp16") is Computes.MATRIX) is row.fp16_is_tensor, row.id
+        if row.fp8_dense_tflops is not None:
+            assert computes(row.architecture, "fp8") is Computes.MATRIX, row.id
+    for family in {row.family for row in gpus}:
+        assert len({row.architecture for row in gpus if row.family == family}) == 1, family
+
+
+@pytest.mark.parametrize(
+    ("gpu", "precision", "how", "instead"),
+    [
+        ("v100-sxm2-16g", "bf16", "none", ["fp32", "fp16"]),
+        ("v100-sxm2-16g", "fp8", "none", ["fp32", "fp16"]),
+        ("t4", "bf16", "none", ["fp32", "fp16"]),
+        ("t4", "fp8", "weights", ["fp32", "fp16"]),
+        ("a100-sxm4-80g", "fp8", "weights", ["fp32", "fp16", "bf16"]),
+        ("mi250", "fp8", "none", ["fp32", "fp16", "bf16"]),
+        ("p40", "fp16", "vector", ["fp32", "fp16"]),
+        ("p40", "int4", "vector", ["fp32", "fp16"]),
+        ("k80", "int8", "none", ["fp32"]),
+        ("tpu-v5e", "bf16", "none", []),
+    ],
+)
+def test_what_an_accelerator_lacks_of_a_precision_is_told_with_what_it_has(
+    gpu: str, precision: str, how: str, instead: list[str]
+) -> None:
+    (lack,) = lacks([gpu], Precision(precision))
+    assert (lack.how, list(lack.instead)) == (how, instead)
+
+
+def test_nothing_is_lacking_of_what_computes_in_it() -> None:
+    for precision in Precision:
+        assert lacks(_left(precision), precision) == ()
+    assert lacks(["t4", "v100-unstated"], Precision.INT8) == ()
+    assert lacks(["k80"], Precision.FP32) == ()
+
+
+def test_only_what_is_known_to_have_no_link_is_never_linked() -> None:
+    assert never_linked(["t4", "l4", "a10", "rtx4090"])
+    assert not never_linked(["t4", "a100-sxm4-80g"])
+    assert not never_linked(["v100-unstated"])  # whose form, and so whose link, is not known
+    assert not never_linked(["rtx3090"])  # which a bridge may join
 
 
 @pytest.mark.parametrize("precision", list(Precision))

@@ -16,9 +16,9 @@ from catalog.words import Evidence, Hosting, Level, Purchase
 from selector.context import Context
 from selector.index import Index
 from selector.message import message
-from selector.question import World, understand
+from selector.question import World, asking, understand
 from selector.rank import browse, rank
-from selector.ranking import Match, Ranking
+from selector.ranking import Change, Match, Ranking
 
 NOW = datetime(2026, 11, 30, 12, 0, tzinfo=UTC)
 FRESH_FOR = timedelta(minutes=3)
@@ -122,13 +122,12 @@ class Here:
         """The answer to a question."""
         index, context = self._index(), self._context()
         spec = understand(_lists(params), self.world(index), self.defaults, endpoint="cheapest")
-        return rank(index, spec, context)
+        return rank(index, spec, context, asking(_lists(params), self.world(index), self.defaults))
 
     def said(self, **params: str) -> str:
         """The answer's sentence."""
-        index = self._index()
-        spec = understand(_lists(params), self.world(index), self.defaults, endpoint="cheapest")
-        return message(rank(index, spec, self._context()), spec, self._context())
+        spec = understand(_lists(params), self.world(), self.defaults, endpoint="cheapest")
+        return message(self.cheapest(**params), spec, self._context())
 
     def listed(self, **params: str) -> tuple[list[Match], int]:
         """The page of `/offers`."""
@@ -159,6 +158,10 @@ class Here:
         return Context(
             now=NOW, rates=self.rates, accounts=self.accounts, unread=self.unread, read=self.read, off=self.off
         )
+
+
+def unasked(_change: Change) -> None:
+    """For tests that do not look at what a changed question would give."""
 
 
 def cheapest(*offers: Offer, **params: str) -> Ranking:
