@@ -13,10 +13,11 @@ from typing import Annotated, Any
 import typer
 
 from catalog.parameters import HISTORY_PARAMETERS
-from commands import build
+from commands import build, targeting, watching
 from commands.asking import ask, print_json, with_parameters
 from commands.ending import Group
 from commands.output import complain, say
+from commands.paging import tell_of_more
 from selector.sizing_asked import RECOMMEND_PARAMETERS
 
 CONFIRMED, NOTHING, UNCONFIRMED = 0, 1, 3
@@ -71,9 +72,9 @@ def serve(
         if demo:
             stack.enter_context(simulated_clouds())
         loaded = build.settings()
-        server = build.server(loaded, host)
+        server = build.watching_server(loaded, host)
         listener = stack.enter_context(listening.bound(host, port))
-        stack.enter_context(polling_child())
+        stack.enter_context(polling_child(loaded))
         listening.run(server, listener)
 
 
@@ -84,7 +85,7 @@ def api(host: Host = "127.0.0.1", port: Port = 8000) -> None:
 
     listening.end_on_signal()
     loaded = build.settings()
-    server = build.server(loaded, host)
+    server = build.watching_server(loaded, host)
     with listening.bound(host, port) as listener:
         listening.run(server, listener)
 
@@ -98,17 +99,23 @@ def worker(
     exit_with_parent: Annotated[bool, typer.Option("--exit-with-parent", hidden=True)] = False,
 ) -> None:
     """Poll what is due, until it is told to stop."""
+    from commands import handing
     from commands.serving import end_now, end_with_parent, give_way
     from scheduler.worker import Keep, Worker
 
     if alive_file is not None and not alive_file.parent.is_dir():
         build.refuse(f"--alive-file {alive_file}: there is no folder {alive_file.parent}")
     give_way()
-    loaded = build.settings()
+    loaded = handing.settings() if exit_with_parent else build.settings()
     engine = build.database(loaded)
     polls, providers = build.polls(engine), build.providers(loaded)
     keep = Keep(loaded.history.syncs, loaded.history.keep)
-    running = Worker(polls, providers, keep, loaded.worker.polls, alive_file, build.exchange(loaded, polls))
+    exchange, sending, watching = (
+        build.exchange(loaded, polls),
+        build.sending(loaded, polls),
+        build.watching(loaded, polls),
+    )
+    running = Worker(polls, providers, keep, loaded.worker.polls, alive_file, exchange, sending, watching)
     for name in (signal.SIGTERM, signal.SIGINT):
         signal.signal(name, lambda *_: running.stop())
     if exit_with_parent:
@@ -174,9 +181,10 @@ def _offers(asked: Sequence[tuple[str, str]] = (), as_json: JsonFlag = False) ->
     answer = ask(build.settings(), "GET", "/offers", asked)
     if as_json:
         print_json(answer)
-        return
-    showing.offers(answer["items"])
-    say(f"{len(answer['items'])} of {answer['total']} offers")
+    else:
+        showing.offers(answer["items"])
+        say(f"{len(answer['items'])} of {answer['total']} offers")
+    tell_of_more(answer)
 
 
 def _recommend(
@@ -219,6 +227,7 @@ def _history(
         print_json(answer)
     else:
         history_tables.show(kind, answer)
+    tell_of_more(answer)
 
 
 app.command("cheapest")(with_parameters(_cheapest, leading=("gpu",)))
@@ -283,6 +292,8 @@ def launched(
         say(f"{answer['effect']}: {answer['reason']}")
 
 
+app.add_typer(watching.app, name="watch")
+app.add_typer(targeting.app, name="target")
 snapshot = typer.Typer(help="The whole current state as a file, for machines without a network.", no_args_is_help=True)
 app.add_typer(snapshot, name="snapshot")
 File = Annotated[Path, typer.Argument(metavar="FILE", help="A zip; replaced by an export.")]

@@ -5,7 +5,7 @@ No message repeats a value that may hold a secret.
 
 import re
 from collections.abc import Iterable
-from datetime import date, timedelta
+from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from difflib import get_close_matches
 from typing import Annotated
@@ -58,6 +58,31 @@ def _polls(value: object) -> int:
     return int(str(value))
 
 
+def _attempts(value: object) -> int:
+    if not re.fullmatch(r"[0-9]{1,3}", str(value)) or not 1 <= int(str(value)) <= 100:
+        raise ValueError(f"{value!r} is not a whole number from 1 to 100.")
+    return int(str(value))
+
+
+def _port(value: object) -> int:
+    if not re.fullmatch(r"[0-9]{1,5}", str(value)) or not 1 <= int(str(value)) <= 65535:
+        raise ValueError(f"{value!r} is not a port: write a whole number from 1 to 65535.")
+    return int(str(value))
+
+
+def _host(value: object) -> str:
+    if not re.fullmatch(r"[\w.-]+|[0-9A-Fa-f:.]+", str(value), re.ASCII):
+        raise ValueError(f"{value!r} is not a host: write its name alone, such as smtp.example.com.")
+    return str(value)
+
+
+def _timeout(value: object) -> timedelta:
+    length = _duration(value)
+    if length > timedelta(minutes=5):
+        raise ValueError(f"{value!r} is longer than 5m.")
+    return length
+
+
 def _rate(value: object) -> Decimal:
     if not re.fullmatch(r"[0-9]+(\.[0-9]+)?", str(value)) or not Decimal(str(value)):
         raise ValueError(f"{value!r} is not an exchange rate: write a decimal number above 0, such as 0.1389.")
@@ -70,11 +95,15 @@ def _pair(value: object) -> str:
     return str(value).replace("_", "/")
 
 
-def _day(value: object) -> date:
+def _past_day(value: object) -> date:
     try:
-        return date.fromisoformat(str(value))
+        day = date.fromisoformat(str(value))
     except ValueError:
         raise ValueError(f"{value!r} is not a day, such as 2026-11-28.") from None
+    today = datetime.now(UTC).date()
+    if day > today + timedelta(days=1):  # where the day begins first, it is tomorrow's for half a day
+        raise ValueError(f"{day} is yet to come (today is {today} here): no rate is of that day.")
+    return day
 
 
 def _url(value: object) -> str:
@@ -115,6 +144,10 @@ def _database_url(value: object) -> str:
 
 Boolean = Annotated[bool, PlainValidator(_boolean)]
 Duration = Annotated[timedelta, PlainValidator(_duration)]
+Timeout = Annotated[timedelta, PlainValidator(_timeout)]
+Attempts = Annotated[int, PlainValidator(_attempts)]
+Host = Annotated[str, PlainValidator(_host)]
+Port = Annotated[int, PlainValidator(_port)]
 Names = Annotated[tuple[str, ...], PlainValidator(names)]
 Endpoint = Annotated[str, PlainValidator(_endpoint)]
 Pair = Annotated[str, PlainValidator(_pair)]
@@ -125,4 +158,4 @@ Polls = Annotated[int, PlainValidator(_polls)]
 DatabaseUrl = Annotated[str, PlainValidator(_database_url)]
 Url = Annotated[str, PlainValidator(_url)]
 Token = Annotated[SecretStr, PlainValidator(_token)]
-Day = Annotated[date, PlainValidator(_day)]
+PastDay = Annotated[date, PlainValidator(_past_day)]

@@ -17,24 +17,28 @@ from pydantic import BaseModel, ConfigDict, Field, PlainValidator, ValidationErr
 from pydantic_core import ErrorDetails
 from pydantic_settings import BaseSettings, InitSettingsSource, PydanticBaseSettingsSource, SettingsConfigDict
 
-from catalog.accounts import CREDENTIALS, is_credential, kind_of
+from catalog.accounts import SETTABLE, is_credential, kind_of
 from catalog.durations import UNITS
 from catalog.fx import Rates
 from catalog.parameters import PARAMETERS
 from collectors.base import Config
 from collectors.registry import PROVIDERS
 from setting_values import (
+    Attempts,
     Boolean,
     DatabaseUrl,
-    Day,
     Duration,
     Endpoint,
+    Host,
     Names,
     Pair,
+    PastDay,
     Polls,
+    Port,
     Rate,
     Secret,
     Text,
+    Timeout,
     Token,
     Url,
     names,
@@ -103,6 +107,10 @@ def _site(value: object) -> str:
 
 def _price_source(value: object) -> str:
     return one_of(str(value), ("list", "api"))
+
+
+def _security(value: object) -> str:
+    return one_of(str(value), ("starttls", "tls", "none"))
 
 
 _STRICT = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
@@ -189,6 +197,59 @@ class History(BaseModel):
     keep: Duration = Field(default=timedelta(days=400), description="How long the history of prices and stock is kept.")
 
 
+class Webhooks(BaseModel):
+    """How watches tell their targets, by HTTP and by e-mail."""
+
+    model_config = _STRICT
+
+    allow_private: Boolean = Field(
+        default=False,
+        description="`true`: targets may lie on this machine and in its network too, not on the public internet alone.",
+    )
+    timeout: Timeout = Field(
+        default=timedelta(seconds=10), description="All that one attempt to deliver may take, at most `5m`."
+    )
+    attempts: Attempts = Field(
+        default=20, description="How often a delivery is tried before it is dead, 1 to 100; `retry` begins anew."
+    )
+    first_pause: Duration = Field(
+        default=timedelta(seconds=5),
+        description="The pause after the first attempt that failed; each is twice the one before, give or take 20 %.",
+    )
+    longest_pause: Duration = Field(
+        default=timedelta(hours=1),
+        description="What pauses grow to. One that a receiver asks for is kept even if longer, up to an hour.",
+    )
+    keep: Duration = Field(default=timedelta(days=30), description="How long deliveries that have ended are kept.")
+    page_url: Url | None = Field(
+        default=None, description="Where people reach this installation's page: messages link to it."
+    )
+
+
+class Smtp(BaseModel):
+    """Who takes e-mail."""
+
+    model_config = _STRICT
+
+    host: Host | None = Field(
+        default=None, description="The mail server for e-mail targets; unset, they cannot be told anything."
+    )
+    port: Port | None = Field(
+        default=None,
+        description="Its port.",
+        json_schema_extra={"default": "587; with `tls` 465, with `none` 25"},
+    )
+    security: Annotated[Literal["starttls", "tls", "none"], PlainValidator(_security)] = Field(
+        default="starttls",
+        description="`starttls`; `tls` from the first byte; `none`: all can read it, so no password is sent.",
+    )
+    user: Text | None = Field(default=None, description="Whom to log in as; unset, nobody logs in.")
+    password: Secret | None = Field(default=None, description="The user's password.")
+    sender: Text | None = Field(
+        default=None, description="Whom mails are from, such as `gpufare <gpufare@example.com>`; needed beside `HOST`."
+    )
+
+
 class Settings(BaseSettings):
     """All settings. Made by `load`; made directly, it takes its arguments alone and reads no environment."""
 
@@ -208,9 +269,15 @@ class Settings(BaseSettings):
         description="What writes must carry, and reads off loopback; unset, the server listens on loopback only.",
     )
     public_reads: Boolean = Field(default=False, description="`true`: reads need no token anywhere.")
-    fx_date: Day | None = Field(
+    watches_file: Text | None = Field(
         default=None,
-        description="The day of the exchange rates set by hand, such as `2026-11-28`; needed beside any of them.",
+        description="A file of targets and watches that `serve` and `api` apply as they start; the secrets that it "
+        "names by variables are read then.",
+    )
+    fx_date: PastDay | None = Field(
+        default=None,
+        description="The day of the exchange rates set by hand, such as `2026-11-28`; needed beside any of them, "
+        "and none that is yet to come.",
     )
     fx_refresh: Boolean = Field(
         default=True,
@@ -246,6 +313,8 @@ class Settings(BaseSettings):
     worker: Worker = Worker()
     launches: Launches = Launches()
     history: History = History()
+    webhooks: Webhooks = Webhooks()
+    smtp: Smtp = Smtp()
     providers: Mapping[str, ProviderSettings] = Field(default_factory=dict)
 
     @classmethod
@@ -306,6 +375,8 @@ _GROUPS: Mapping[str, type[BaseModel]] = {
     "worker": Worker,
     "launches": Launches,
     "history": History,
+    "webhooks": Webhooks,
+    "smtp": Smtp,
 }
 
 
@@ -320,7 +391,7 @@ def _below(path: _Path) -> tuple[str, ...]:
             foreign = SPECIAL - {*OUTSIDE[kind_of(name)].special}
             return tuple(key for key in ProviderSettings.model_fields if key not in foreign)
         case ("providers", name, "credentials"):
-            return ("<variable>",)
+            return tuple(map(str.lower, SETTABLE[kind_of(name)]))
         case ("providers", _, "intervals"):
             return FEEDS
         case ("providers", name, "endpoints"):
@@ -343,6 +414,20 @@ def _every_setting(path: _Path = ()) -> Iterator[_Path]:
         yield path
     for name in names:
         yield from _every_setting((*path, name))
+
+
+def _like(path: _Path, also: Iterable[_Path]) -> list[_Path]:
+    """At most three settings that a name which is none may stand for; where it names an account, of that one alone."""
+    of = path[:2] if _is_of_account(path) else ()
+    every = {"__".join(setting): setting for setting in (*_every_setting(of), *also)}
+    own = {setting[-1]: setting for setting in every.values()} if of else {}
+    found = [own[name] for name in get_close_matches(path[-1], own, n=1, cutoff=0.55)]
+    found += [every[name] for name in get_close_matches("__".join(path), every, n=3, cutoff=0.55)]
+    return list(dict.fromkeys(found))[:3]
+
+
+def _is_of_account(path: _Path) -> bool:
+    return len(path) > 2 and path[0] == "providers" and (path[1] in PROVIDERS or is_account(path[1]))
 
 
 @dataclass(frozen=True)
@@ -382,9 +467,6 @@ class _Source:
                 continue
             if part not in names and not (part and names and names[0].startswith("<")):
                 return f"{self.where(path)}: there is no such setting. {self._instead(path, names)}"
-        if _is_credential(path) and not is_credential(path[1], path[3].upper()):
-            wanted = ", ".join(CREDENTIALS[kind_of(path[1])])
-            return f"{self.where(path)}: this is no variable of {kind_of(path[1])}'s credentials; they are {wanted}."
         names = _below(path)
         if names and not isinstance(value, dict):
             inside = ", ".join(map(self.spelt, names))
@@ -394,10 +476,7 @@ class _Source:
         return None
 
     def _instead(self, path: _Path, names: tuple[str, ...]) -> str:
-        every = {"__".join(setting): setting for setting in _every_setting()}
-        if self.file is None:
-            every["config"] = ("config",)
-        near = [self.name(every[name]) for name in get_close_matches("__".join(path), every, n=3, cutoff=0.55)]
+        near = [self.name(one) for one in _like(path, [("config",)] if self.file is None else [])]
         hint = f"Did you mean {' or '.join(near)}? " if near else ""
         return f"{hint}Allowed there: {', '.join(map(self.spelt, names)) or 'no further name'}."
 

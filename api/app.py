@@ -12,6 +12,8 @@ from api import (
     routes_history,
     routes_recommend,
     routes_service,
+    routes_targets,
+    routes_watches,
     routes_writes,
 )
 from api.board import Board
@@ -32,7 +34,7 @@ def create_app(engine: Engine, config: ApiConfig) -> FastAPI:
     """The server over a database that has its tables. Raises ListenError for a host that needs a token.
 
     Nothing is read before the app starts (its lifespan); then everything is, before the first request. The board is at
-    `app.state.board`.
+    `app.state.board`, what the routes are built with at `app.state.serving`.
     """
     check_listen(config.host, config.token)
     board = Board(engine, config)
@@ -46,7 +48,7 @@ def create_app(engine: Engine, config: ApiConfig) -> FastAPI:
         redoc_url=None,
         lifespan=refreshing.lifespan,
     )
-    app.state.board = board
+    app.state.board, app.state.serving = board, serving
     problems.install(app)
     openapi.install(app)
     for made in (
@@ -56,6 +58,8 @@ def create_app(engine: Engine, config: ApiConfig) -> FastAPI:
         routes_catalog.router(serving),
         routes_feeds.router(serving),
         routes_writes.router(serving),
+        routes_watches.router(serving),
+        routes_targets.router(serving),
         routes_service.router(serving, refreshing, app),
     ):
         app.include_router(made)

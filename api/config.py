@@ -43,6 +43,10 @@ class ApiConfig:
     refresh_every: timedelta = timedelta(milliseconds=500)
     version: str = "unknown"
     clock: Callable[[], datetime] = utc_now
+    sends_mail: bool = False
+    """Whether there is a mail server, so that e-mail targets can be told anything."""
+    allow_private: bool = False
+    """Whether targets may lie on this machine and in its network."""
 
     def account(self, provider: str, site: str | None) -> Account | None:
         """The account that the credentials of a provider are; None where nothing tells at which places they count."""

@@ -4,7 +4,7 @@ from typing import Any
 
 import msgspec
 
-from api import recommend_example
+from api import recommend_example, watch_examples
 from api.recommend_shapes import RecommendShape
 from api.shapes import (
     CheapestShape,
@@ -159,6 +159,7 @@ ANSWERS: dict[type[msgspec.Struct], dict[str, Any]] = {
     },
 }
 ANSWERS[RecommendShape] = recommend_example.example(ANSWERS[CheapestShape])
+ANSWERS |= watch_examples.ANSWERS
 
 BODIES: dict[type[msgspec.Struct], dict[str, Any]] = {
     SyncRequest: {"providers": ["tencent"], "feeds": ["stock"]},
@@ -172,3 +173,4 @@ BODIES: dict[type[msgspec.Struct], dict[str, Any]] = {
         "code": "InsufficientInstanceCapacity",
     },
 }
+BODIES |= watch_examples.BODIES

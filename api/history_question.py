@@ -78,6 +78,7 @@ def _time(params: Mapping[str, Sequence[str]], name: str, now: datetime) -> date
         found = None
     if found is None:
         said = "write a time with its zone (2026-11-01T08:00:00Z), a day (2026-11-01, from 00:00 UTC) or an age (7d)."
+        said += " In an address + is written %2B: as it stands it is a blank." if " " in text else ""
         raise BadQuestion(name, f"{name}={text}: {said}")
     return found
 

@@ -7,7 +7,7 @@ import msgspec
 from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
 
-from api import examples, recommend_shapes, shapes
+from api import examples, recommend_shapes, shapes, watch_shapes
 from api.problems import MEDIA_TYPE
 from catalog.parameters import HISTORY_PARAMETERS, PARAMETERS, Parameter
 from selector.sizing_asked import NEEDED, WORKLOAD_PARAMETERS
@@ -18,9 +18,10 @@ _ERRORS = {
     HTTPStatus.BAD_REQUEST: "The body is not JSON.",
     HTTPStatus.UNAUTHORIZED: "The token is missing or wrong.",
     HTTPStatus.NOT_FOUND: "Nothing has this name.",
+    HTTPStatus.CONFLICT: "As things stand this cannot be done; `detail` says why.",
     HTTPStatus.REQUEST_ENTITY_TOO_LARGE: "The body is too long.",
     HTTPStatus.UNSUPPORTED_MEDIA_TYPE: "The body is not declared as JSON.",
-    HTTPStatus.SERVICE_UNAVAILABLE: "The database cannot be read.",
+    HTTPStatus.SERVICE_UNAVAILABLE: "The database cannot be used.",
     HTTPStatus.UNPROCESSABLE_ENTITY: "A parameter or value is not known; `did_you_mean` says what may be meant.",
 }
 _OF_BODIES = (HTTPStatus.BAD_REQUEST, HTTPStatus.REQUEST_ENTITY_TOO_LARGE, HTTPStatus.UNSUPPORTED_MEDIA_TYPE)
@@ -28,8 +29,11 @@ _OF_BODIES = (HTTPStatus.BAD_REQUEST, HTTPStatus.REQUEST_ENTITY_TOO_LARGE, HTTPS
 Responses = dict[int | str, dict[str, Any]]
 
 
-def answers(shape: type[msgspec.Struct], *statuses: HTTPStatus, csv: bool = False) -> Responses:
-    """The responses of a route: this shape with the first success among the statuses (200 if none), and the errors."""
+def answers(shape: type[msgspec.Struct], *statuses: HTTPStatus, csv: bool = False, bodies: bool = False) -> Responses:
+    """The responses of a route: this shape with the first success among the statuses (200 if none), and the errors.
+
+    A route with another success than 200, or with `bodies`, takes a body.
+    """
     success = next((status for status in statuses if status < HTTPStatus.BAD_REQUEST), HTTPStatus.OK)
     content: dict[str, Any] = {"application/json": {"schema": {"$ref": _REF.format(name=shape.__name__)}}}
     if (example := examples.ANSWERS.get(shape)) is not None:
@@ -38,8 +42,15 @@ def answers(shape: type[msgspec.Struct], *statuses: HTTPStatus, csv: bool = Fals
         content["text/csv"] = {"schema": {"type": "string"}}
     errors = [status for status in statuses if status >= HTTPStatus.BAD_REQUEST]
     errors += [HTTPStatus.UNAUTHORIZED, HTTPStatus.UNPROCESSABLE_ENTITY]
-    errors += _OF_BODIES if success is not HTTPStatus.OK else ()
+    errors += _OF_BODIES if bodies or success is not HTTPStatus.OK else ()
     told: Responses = {int(success): {"description": (shape.__doc__ or "").strip(), "content": content}}
+    return told | {int(status): {"description": _ERRORS[status], "content": _PROBLEM} for status in errors}
+
+
+def no_answer(*statuses: HTTPStatus) -> Responses:
+    """The responses of a route that has nothing to say but that it is done."""
+    errors = [*statuses, HTTPStatus.UNAUTHORIZED, HTTPStatus.UNPROCESSABLE_ENTITY]
+    told: Responses = {int(HTTPStatus.NO_CONTENT): {"description": "Done."}}
     return told | {int(status): {"description": _ERRORS[status], "content": _PROBLEM} for status in errors}
 
 
@@ -66,7 +77,7 @@ def install(app: FastAPI) -> None:
 
 
 def _all_shapes() -> list[type[msgspec.Struct]]:
-    named = [(module, one) for module in (shapes, recommend_shapes) for one in vars(module).values()]
+    named = [(module, one) for module in (shapes, recommend_shapes, watch_shapes) for one in vars(module).values()]
     return [one for module, one in named if isinstance(one, type) and one.__module__ == module.__name__]
 
 

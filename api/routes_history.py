@@ -32,7 +32,19 @@ from selector.question import understand
 from selector.why_not import Reasons
 from store import history
 from store.history import MOST_POINTS, PRICE_POINTS, STOCK_POINTS, Log, TooManyPoints
-from store.timeline import Piece, PriceSaid, S, StockSaid, changes, durations, observed, pieces, shares
+from store.timeline import (
+    Piece,
+    Point,
+    PriceSaid,
+    S,
+    StockSaid,
+    by_second,
+    changes,
+    durations,
+    observed,
+    pieces,
+    shares,
+)
 
 
 def router(serving: Serving) -> APIRouter:
@@ -131,8 +143,13 @@ def _common(item: Item, parts: Iterable[Piece[Any]]) -> dict[str, Any]:
     }
 
 
+def _points(parts: Sequence[Piece[S]]) -> Sequence[Point[S]]:
+    """What changed, at most once at each time that `time_text` shows."""
+    return by_second(changes(parts))
+
+
 def _price_series(item: Item, parts: Sequence[Piece[PriceSaid]]) -> PriceSeries:
-    points = [PricePoint(time_text(point.at), _amount(point.said), point.said.currency) for point in changes(parts)]
+    points = [PricePoint(time_text(point.at), _amount(point.said), point.said.currency) for point in _points(parts)]
     return PriceSeries(**_common(item, parts), points=points, shares=None)
 
 
@@ -142,6 +159,6 @@ def _amount(said: PriceSaid) -> str | None:
 
 def _stock_series(item: Item, parts: Sequence[Piece[StockSaid]]) -> StockSeries:
     points = [
-        StockPoint(time_text(point.at), point.said.level.value, point.said.evidence.value) for point in changes(parts)
+        StockPoint(time_text(point.at), point.said.level.value, point.said.evidence.value) for point in _points(parts)
     ]
     return StockSeries(**_common(item, parts), points=points, shares=SharesShape(**shares(durations(parts))))

@@ -18,7 +18,19 @@ from bench.processes import BenchError, environment, started
 from bench.table import Line
 from commands.listening import end_on_signal
 
-NAMES = ("writes", "serving", "pricelist", "selector", "starting", "workers", "syncing", "polling", "history")
+NAMES = (
+    "writes",
+    "serving",
+    "pricelist",
+    "selector",
+    "starting",
+    "workers",
+    "syncing",
+    "polling",
+    "history",
+    "watches",
+    "deliveries",
+)
 QUICK, PROFILE = "--quick", "--profile"
 TOP = 25
 """Lines of a profile."""

@@ -14,3 +14,10 @@ def duration(text: str) -> timedelta | None:
     found = _WRITTEN.fullmatch(text)
     length = timedelta(seconds=int(found[1]) * UNITS[found[2]]) if found else timedelta(0)
     return length if _SHORTEST <= length <= _LONGEST else None
+
+
+def written(length: timedelta) -> str:
+    """A length of whole seconds as it is written, in the longest unit that fits it: `2m`, `90s`; none is `0s`."""
+    seconds = length // timedelta(seconds=1)
+    unit, of = next(((unit, of) for unit, of in UNITS.items() if seconds and seconds % of == 0), ("s", 1))
+    return f"{seconds // of}{unit}"

@@ -1,9 +1,11 @@
 """The words of watching: what can be told, to whom, in which form."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
+from decimal import Decimal
 from enum import StrEnum
+from fractions import Fraction
 
 
 class EventType(StrEnum):
@@ -84,3 +86,98 @@ class Event:
     at: datetime
     data: Mapping[str, object]
     """JSON: objects, lists, text, numbers, booleans and null."""
+
+
+OfferKey = tuple[str, str, str, str, str, str]
+"""What tells one offer from all others: provider, region, zone (its id where there is one), machine, purchase, and who
+it is sold on from; "" where there is none.
+"""
+
+
+class State(StrEnum):
+    """What is known of the stock that a watch looks for, at its primary places."""
+
+    AVAILABLE = "available"
+    """A confirmed offer matches."""
+    OUT = "out"
+    """At least one matching offer was seen to be out, and no confirmed one remains."""
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Watch:
+    """What somebody looks for, what to tell of it, and to whom."""
+
+    id: str
+    name: str
+    spec: Mapping[str, Sequence[str]]
+    """The parameters of a question for the cheapest, as they were written."""
+    notify: tuple[str, ...]
+    """Names of targets."""
+    events: frozenset[EventType] = frozenset({EventType.STOCK_OUT, EventType.STOCK_BACK})
+    price_below: Decimal | None = None
+    """In the spec's currency, and the unit of its `sort`."""
+    change_percent: Decimal = Decimal(1)
+    """A price that changes by less is not told as changed."""
+    hold: timedelta = timedelta(0)
+    """How long out and low must last before they are told."""
+    hold_back: timedelta = timedelta(0)
+    """The same of back."""
+    remind: timedelta | None = None
+    """How often to tell that it is still out."""
+    heartbeat: timedelta | None = None
+    """How often to tell that the watching works."""
+    daily_cap: int | None = None
+    """Events a day (UTC) at the most; what is held back is told as a summary after midnight."""
+    expires_at: datetime | None = None
+    paused: bool = False
+    managed: bool = False
+    """Whether it stands in a file, which says what becomes of it."""
+    created_at: datetime
+    revision: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sight:
+    """What a watch's primary places hold at one moment, beside what was handled before: all that deciding needs.
+
+    Levels count where they are fresh, and the provider states them or a launch has shown them.
+    """
+
+    now: datetime
+    confirmed: frozenset[OfferKey] = frozenset()
+    """The confirmed matches."""
+    only_low: bool = False
+    """Whether there are confirmed matches, and all of them are low."""
+    out: bool = False
+    """Whether a matching offer is seen to be out."""
+    stale: frozenset[OfferKey] = frozenset()
+    """Matches whose level is too old to count."""
+    went_out: bool = False
+    """Whether a match that is seen to be out was in stock or low when it was last handled."""
+    went_low: bool = False
+    """Whether a match that is low was in stock then."""
+    came: frozenset[OfferKey] = frozenset()
+    """Of the confirmed matches those that were out then, or are new at a place that was handled before."""
+    at_once: str | None = None
+    """The provider of which nearly all changed at once, where all that changed here is of it."""
+    evidence_at: datetime | None = None
+    """When what the state rests on was last seen."""
+    interval: timedelta | None = None
+    """How often that is polled; None where it is not."""
+    best: OfferKey | None = None
+    """The first match in the order of an answer, where its facts are fresh."""
+    value: Fraction | None = None
+    """What `sort` compares of it, in units of the spec's currency."""
+    native_nanos: int | None = None
+    """Its price in its provider's own currency."""
+    native_currency: str | None = None
+    blind: frozenset[str] = frozenset()
+    """Providers with matches that are stale, since their feeds fail."""
+    seeing: frozenset[str] = frozenset()
+    """Providers with matches, none of which is stale."""
+
+    @property
+    def state(self) -> State:
+        """Stale matches neither make a state nor mute one."""
+        return State.AVAILABLE if self.confirmed else State.OUT if self.out else State.UNKNOWN

@@ -8,6 +8,7 @@ from functools import cache
 from typing import Any, ClassVar
 
 from catalog import partitions
+from catalog.accounts import SETTABLE
 from collectors.aws_wire import send_bounded
 from collectors.base import (
     AuthFailed,
@@ -39,7 +40,7 @@ HOMES = {"aws": "us-east-1", "aws-cn": "cn-north-1", "aws-us-gov": "us-gov-west-
 """The region of each partition that is asked about the account."""
 TOLD_BY = ("AWS_REGION", "AWS_DEFAULT_REGION")
 """What says of which partition the credentials are, where the settings name regions of several or none."""
-OWN = (*KEYS, "AWS_SESSION_TOKEN", CHAIN[0], *TOLD_BY)
+OWN = SETTABLE["aws"]
 """All that an account beside the first may set: boto3 takes any other variable from the process's environment."""
 
 THROTTLED = ("RequestLimitExceeded", "RequestThrottled", "Throttling", "ThrottlingException")

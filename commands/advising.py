@@ -4,6 +4,7 @@ import re
 from collections.abc import Mapping
 
 from collectors.base import NotServed, ProviderError
+from store.sqlite_file import file_advice
 
 _ADVICE: Mapping[str, str] = {
     "AuthFailed": "check the key, its rights and this machine's clock; docs/providers.md has the policy to paste",
@@ -30,7 +31,6 @@ _OF_DATABASES = (
 )
 """What PostgreSQL or its driver says -> what to do. A server that speaks another language gets the general advice."""
 _OF_SERVER = "is the server running and well, and its disk not full?"
-_OF_FILE = "if the disk is well and not full, the file is damaged: move it away, and `gpufare sync` fills a new one"
 
 
 def advice_for(error: ProviderError, provider: str, feed: str) -> str:
@@ -41,7 +41,7 @@ def advice_for(error: ProviderError, provider: str, feed: str) -> str:
 
 
 def database_advice(where: str, why: str) -> str:
-    """What to do about a database, at an address or in a file, that cannot be used."""
+    """What to do about a database, at an address or in a file, that cannot be used; "" where it is said already."""
     if "://" not in where:
-        return _OF_FILE
+        return file_advice(why)
     return next((advice for said, advice in _OF_DATABASES if re.search(said, why)), _OF_SERVER)

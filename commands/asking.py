@@ -1,4 +1,4 @@
-"""Reading commands: the same question as over HTTP, put to the server of `GPUFARE_URL`, else to the database here.
+"""Commands that ask: the same question as over HTTP, put to the server of `GPUFARE_URL`, else to the database here.
 
 Either way the answer is the server's own, so that a command and an endpoint cannot differ.
 """
@@ -6,8 +6,10 @@ Either way the answer is the server's own, so that a command and an endpoint can
 import asyncio
 import inspect
 import json
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from http import HTTPStatus
 from keyword import iskeyword
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NoReturn
 
@@ -17,6 +19,7 @@ import typer
 from catalog.parameters import PARAMETERS, Parameter
 from commands import build
 from commands.output import NO_ANSWER, complain, say
+from commands.paging import without_server
 
 if TYPE_CHECKING:
     from fastapi import FastAPI
@@ -53,7 +56,11 @@ class _Question:
 
 
 def ask(
-    loaded: "Settings", method: Literal["GET", "POST"], path: str, params: Params = (), body: object = None
+    loaded: "Settings",
+    method: Literal["GET", "POST", "PATCH", "DELETE"],
+    path: str,
+    params: Params = (),
+    body: object = None,
 ) -> dict[str, Any]:
     """Ask and return the answer, which has the published shape of that path, and is JSON's own types.
 
@@ -65,7 +72,7 @@ def ask(
     )
     reply = _ask_server(loaded.url, question) if loaded.url else asyncio.run(_ask_app(build.server(loaded), question))
     try:
-        answer, problem = _understood(reply, path)
+        answer, problem = _understood(reply, method, path)
     except (msgspec.DecodeError, RecursionError) as error:
         _no_answer(
             f"{loaded.url} answered with {reply.status}, but not as this version of gpufare does ({error}); "
@@ -75,29 +82,49 @@ def ask(
         _no_answer(f"{loaded.url or 'the database here'}: {problem}")
     if problem:
         build.refuse(problem)
-    return answer
+    return answer if loaded.url else without_server(answer)
 
 
-def _understood(reply: Reply, path: str) -> tuple[dict[str, Any], str | None]:
+def _understood(reply: Reply, method: str, path: str) -> tuple[dict[str, Any], str | None]:
     """The answer, and in words what it says instead of one. Raises DecodeError for what is not of its shape."""
-    from api import recommend_shapes, shapes
+    from api import shapes
 
+    if reply.status == HTTPStatus.NO_CONTENT and method == "DELETE":
+        return {}, None
     body: dict[str, Any] = msgspec.json.decode(reply.content)
     if reply.status >= 300:  # a redirect is not followed: it could lead the token elsewhere
         return body, _sentence(msgspec.convert(body, shapes.ProblemShape))
-    published: dict[str, type[msgspec.Struct]] = {
-        "/cheapest": shapes.CheapestShape,
-        "/offers": shapes.OffersShape,
-        "/recommend": recommend_shapes.RecommendShape,
-        "/gpus": shapes.GpusShape,
-        "/regions": shapes.RegionsShape,
-        "/providers": shapes.ProvidersShape,
-        "/launches": shapes.LaunchTaken,
-        "/history/prices": shapes.PriceHistoryShape,
-        "/history/stock": shapes.StockHistoryShape,
-    }
-    msgspec.convert(body, published[path])
+    msgspec.convert(body, _published(method, path))
     return body, None
+
+
+def _published(method: str, path: str) -> "type[msgspec.Struct]":
+    """The shape of a success there."""
+    from api import recommend_shapes, shapes, watch_shapes
+
+    published: dict[str, type[msgspec.Struct]] = {
+        "GET /cheapest": shapes.CheapestShape,
+        "GET /offers": shapes.OffersShape,
+        "GET /recommend": recommend_shapes.RecommendShape,
+        "GET /gpus": shapes.GpusShape,
+        "GET /regions": shapes.RegionsShape,
+        "GET /providers": shapes.ProvidersShape,
+        "POST /launches": shapes.LaunchTaken,
+        "GET /history/prices": shapes.PriceHistoryShape,
+        "GET /history/stock": shapes.StockHistoryShape,
+        "GET /watches": watch_shapes.WatchesShape,
+        "POST /watches": watch_shapes.WatchShape,
+        "POST /watches/apply": watch_shapes.Applied,
+        "GET /watches/*": watch_shapes.WatchShape,
+        "PATCH /watches/*": watch_shapes.WatchShape,
+        "GET /watches/*/deliveries": watch_shapes.DeliveriesShape,
+        "POST /watches/*/test": watch_shapes.StartedTest,
+        "GET /targets": watch_shapes.TargetsShape,
+        "POST /targets": watch_shapes.TargetMade,
+        "POST /targets/*/test": watch_shapes.StartedTest,
+    }
+    asked = f"{method} {path}"
+    return published.get(asked) or published[re.sub(r"(?<=/(?:watches|targets)/)[^/]+", "*", asked)]
 
 
 def _ask_server(url: str, question: "_Question") -> Reply:

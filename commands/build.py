@@ -15,14 +15,18 @@ if TYPE_CHECKING:
     from sqlalchemy import Engine
     from sqlalchemy.engine import ExceptionContext
 
+    from alerts.mail import MailServer
     from api.config import ApiConfig
     from catalog.fx import Rates
     from scheduler.exchange import Exchange
     from scheduler.plan import Configured
     from scheduler.poll import Polls
+    from scheduler.sending import Sending
+    from scheduler.watching import Watching
     from settings import Settings
 
 USAGE = 2
+_MAIL_PORTS = {"starttls": 587, "tls": 465, "none": 25}
 
 
 def refuse(sentence: str) -> NoReturn:
@@ -37,11 +41,19 @@ def settings() -> "Settings":
     from settings import SettingsError, load
 
     try:
-        loaded = load(os.environ, Path.cwd())
+        loaded = load(os.environ, _working_folder())
     except SettingsError as error:
         refuse_settings(error.problems)
     log_to_stderr(loaded.log)
     return loaded
+
+
+def _working_folder() -> Path:
+    """The folder that the settings file, and all else without a leading `/`, is looked for in."""
+    try:
+        return Path.cwd()
+    except OSError as error:
+        refuse(f"the working folder cannot be used ({error.strerror}): was it deleted? change to one that is there")
 
 
 def refuse_settings(problems: Iterable[str]) -> NoReturn:
@@ -52,9 +64,11 @@ def refuse_settings(problems: Iterable[str]) -> NoReturn:
 def refuse_database(where: str, why: str) -> NoReturn:
     """End the command since its database cannot be read or written."""
     from commands.advising import database_advice
+    from store.engine import unusable
+    from store.sqlite_file import plainly
 
     said = " ".join(why.split())
-    refuse(f"the database {where} cannot be used: {said}; {database_advice(where, said)}")
+    refuse(unusable(where, plainly(said), database_advice(where, said)))
 
 
 def database(loaded: "Settings") -> "Engine":
@@ -147,6 +161,51 @@ def exchange(loaded: "Settings", polls: "Polls") -> "Exchange | None":
     return Exchange(polls.engine, polls.clock, loaded.fx_endpoint) if loaded.fx_refresh else None
 
 
+def sending(loaded: "Settings", polls: "Polls") -> "Sending":
+    """What tells targets. Refuses a mail server that cannot be used as it is given."""
+    from scheduler.attempts import Pauses, SendingRules
+    from scheduler.sending import Sending
+
+    own = loaded.webhooks
+    rules = SendingRules(
+        allow_private=own.allow_private,
+        timeout=own.timeout,
+        attempts=own.attempts,
+        pauses=Pauses(own.first_pause, own.longest_pause),
+        keep=own.keep,
+        page_url=own.page_url,
+        mail=mail_server(loaded),
+    )
+    return Sending(polls.engine, polls.clock, rules)
+
+
+def watching(loaded: "Settings", polls: "Polls") -> "Watching":
+    """What evaluates the watches, over the offers as a server here would answer them."""
+    from api.answers import offer_json
+    from api.board import Board
+    from scheduler.evaluator import Evaluator, Rules
+    from scheduler.watching import Watching
+
+    config = replace(_api_config(loaded, "127.0.0.1"), clock=polls.clock)
+    rules = Rules(lambda: Board(polls.engine, config), offer_json, loaded.defaults)
+    return Watching(Evaluator(polls.engine, polls.clock, rules))
+
+
+def mail_server(loaded: "Settings") -> "MailServer | None":
+    """Who takes e-mail; None where the settings name nobody."""
+    from alerts.mail import MailServer
+
+    own = loaded.smtp
+    if own.host is None:
+        return None
+    password = own.password.get_secret_value() if own.password else None
+    port = own.port or _MAIL_PORTS[own.security]
+    try:
+        return MailServer(own.host, port, own.security, own.user, password, own.sender or "")
+    except ValueError as error:
+        refuse_settings([f"GPUFARE_SMTP: {error}"])
+
+
 def rates(loaded: "Settings") -> "Rates":
     """The exchange rates: those that are shipped, and over them those set by hand with their day."""
     from catalog.fx import ecb_rates
@@ -184,6 +243,16 @@ def server(loaded: "Settings", host: str = "127.0.0.1") -> "FastAPI":
     return app
 
 
+def watching_server(loaded: "Settings", host: str) -> "FastAPI":
+    """The same, with the targets and watches of the file that the settings name."""
+    from commands import watch_file
+
+    app = server(loaded, host)
+    if loaded.watches_file is not None:
+        watch_file.apply_at_start(app, loaded.watches_file)
+    return app
+
+
 def _partitions(loaded: "Settings") -> "dict[str, str | None]":
     """The partition that the credentials of each AWS account are of, as its polls decide it."""
     from catalog.accounts import kind_of
@@ -211,4 +280,6 @@ def _api_config(loaded: "Settings", host: str) -> "ApiConfig":
         fallback=loaded.fallback,
         launch_hold=loaded.launches.hold,
         version=version("gpufare"),
+        sends_mail=loaded.smtp.host is not None,
+        allow_private=loaded.webhooks.allow_private,
     )

@@ -4,7 +4,8 @@ import contextlib
 import errno
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
 from typing import Any
 
 from typer.core import TyperGroup
@@ -22,6 +23,7 @@ class Group(TyperGroup):
             if any("\ud800" <= character <= "\udfff" for character in given):
                 shown = os.fsencode(given).decode("utf-8", "backslashreplace")
                 refuse(f"argument {number} is not valid UTF-8: '{shown}'; write it in the terminal's encoding, UTF-8")
+        _refuse_valued_flags(self.commands, args)
         with _in_a_sentence():
             return super().parse_args(ctx, args)
 
@@ -29,6 +31,18 @@ class Group(TyperGroup):
         """Run the command that was named."""
         with _in_a_sentence():
             return super().invoke(ctx)
+
+
+_TRUTHS = ("true", "false", "yes", "no", "on", "off", "1", "0")
+
+
+def _refuse_valued_flags(commands: Any, args: Sequence[str]) -> None:
+    """Say of a flag that it takes no value, rather than of what was meant as one that it is an argument too many."""
+    command = next((commands[given] for given in args if given in commands), None)
+    flags = {name for one in getattr(command, "params", ()) if getattr(one, "is_flag", False) for name in one.opts}
+    for flag, value in pairwise(args):
+        if flag in flags and value.casefold() in _TRUTHS:
+            refuse(f"{flag} is a flag and takes no value: leave out '{value}', and to say no, leave out {flag} too")
 
 
 @contextlib.contextmanager

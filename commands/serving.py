@@ -11,13 +11,17 @@ import threading
 import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 import structlog
 import typer
 
 from catalog.accounts import CREDENTIALS, is_credential
 from commands.build import refuse
+from commands.handing import line_of
+
+if TYPE_CHECKING:
+    from settings import Settings
 
 CHILD_PATIENCE_S = 3.0
 """How long the polling process may take to end: more than its `STOP_PATIENCE` and the giving back of what is left."""
@@ -29,9 +33,9 @@ log = structlog.get_logger()
 
 
 @contextlib.contextmanager
-def polling_child() -> Iterator[None]:
-    """A child process that polls for as long as the block runs. One that dies is started again."""
-    child = _Child([*PYTHON, "cli", "worker", "--exit-with-parent"])
+def polling_child(loaded: "Settings") -> Iterator[None]:
+    """A child process that polls by these settings for as long as the block runs. One that dies is started again."""
+    child = _Child([*PYTHON, "cli", "worker", "--exit-with-parent"], line_of(loaded))
     child.start()
     try:
         yield
@@ -40,10 +44,13 @@ def polling_child() -> Iterator[None]:
 
 
 class _Child:
-    """A process whose standard input we hold: it ends when that closes, also if we are killed."""
+    """A process whose standard input we hold: it begins with this line, and ends when that closes, also if we are
+    killed.
+    """
 
-    def __init__(self, command: list[str]) -> None:
+    def __init__(self, command: list[str], line: bytes) -> None:
         self._command = command
+        self._line = line
         self._stopping = threading.Event()
         self._process = self._spawn()
         self._watch = threading.Thread(target=self._restart_when_dead, daemon=True)
@@ -53,9 +60,14 @@ class _Child:
 
     def _spawn(self) -> "subprocess.Popen[bytes]":
         # In a session of its own: Ctrl-C in a terminal is ours to hear, and the child is ended after the server.
-        return subprocess.Popen(  # noqa: S603
+        process = subprocess.Popen(  # noqa: S603
             self._command, stdin=subprocess.PIPE, stdout=sys.stderr, start_new_session=True
         )
+        if process.stdin is not None:
+            with contextlib.suppress(BrokenPipeError):  # one that died at once is started again
+                process.stdin.write(self._line)
+                process.stdin.flush()
+        return process
 
     def _restart_when_dead(self) -> None:
         while True:
@@ -96,7 +108,7 @@ def simulated_clouds() -> Iterator[None]:
     listens: `POST /_sim/advance` at any of them moves their clock.
     """
     with tempfile.TemporaryDirectory(prefix="gpufare-demo-") as folder:
-        command = [*PYTHON, "simcloud", "--env-json", "--exit-with-parent"]
+        command = [*PYTHON, "simcloud", "--receiver", "--env-json", "--exit-with-parent"]
         process = subprocess.Popen(  # noqa: S603
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True
         )
@@ -105,7 +117,10 @@ def simulated_clouds() -> Iterator[None]:
                 told = _told(process)
                 typer.echo(f"gpufare: simulated clouds: {', '.join(_addresses(told))}; see docs/simcloud.md", err=True)
                 typer.echo(f"gpufare: {_WHERE_TO_LOOK}", err=True)
-                with _environment(_QUIET | _without_settings(os.environ) | told | _own(Path(folder))):
+                receiver = told.pop(_RECEIVER)
+                typer.echo(f"gpufare: what is told of the watch of the demo arrives at {receiver}/", err=True)
+                watching = _watching(Path(folder), receiver)
+                with _environment(_QUIET | _without_settings(os.environ) | told | _own(Path(folder)) | watching):
                     yield
             finally:
                 _end(process)
@@ -148,6 +163,35 @@ def _own(folder: Path) -> dict[str, str]:
         "NO_PROXY": direct,
         "no_proxy": direct,
     }
+
+
+_RECEIVER = "SIMCLOUD_RECEIVER"
+_HOOK = "/hook"
+_WATCHES = """
+[[targets]]
+name = "demo"
+url = "{url}"
+secret = "{secret}"
+
+[[watches]]
+name = "V100 in Guangzhou"
+spec = {{ gpu = "v100", region = "ap-guangzhou", fallback = "ap-nanjing,ap-chongqing", currency = "CNY" }}
+notify = ["demo"]
+events = ["stock.out", "stock.low", "stock.back", "source.stale", "source.back"]
+"""
+
+
+def _watching(folder: Path, receiver: str) -> dict[str, str]:
+    """A watch of the demo's own, told to the receiver, which checks the signatures of what it is told."""
+    import httpx2
+
+    from alerts.format_standard import new_secret
+
+    secret, file = new_secret(), folder / "watches.toml"
+    file.write_text(_WATCHES.format(url=f"{receiver}{_HOOK}", secret=secret), encoding="utf-8")
+    known = {"path": _HOOK, "secret": secret, "format": "standard"}
+    httpx2.post(f"{receiver}/_sim/secret", json=known, trust_env=False).raise_for_status()
+    return {"GPUFARE_WATCHES_FILE": str(file)}
 
 
 KEPT = ("GPUFARE_API_TOKEN", "GPUFARE_PUBLIC_READS", "GPUFARE_LOG")

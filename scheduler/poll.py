@@ -31,6 +31,7 @@ from collectors.base import (
     Unchanged,
     before_each_call,
 )
+from scheduler.failures import Failures
 from scheduler.outages import patiently
 from scheduler.scrub import Scrubber
 from store import record, schedule
@@ -87,6 +88,8 @@ class Polls:
     clock: Clock
     sleep: Callable[[float], None] = time.sleep
     patience: Patience = field(default_factory=Patience)
+    failures: Failures = field(default_factory=Failures)
+    """Whoever polls has them told."""
 
 
 class LimitBusyError(Exception):
@@ -314,7 +317,7 @@ def _failed(polls: Polls, feed: Feed, lease: Lease, error: ProviderError, scrub:
     met, drift = Result(status, error=said), _drift(error, scrub)
     result = _commit(polls, lease, lambda: record.failed(polls.engine, lease, met, now, due_at, drift))
     paused = patiently(lambda: _pause_others(polls, feed, lease, error, now), polls.patience.database)
-    _log_failure(lease, error, said, paused=paused)
+    _log_failure(polls, lease, error, said, paused=paused)
     return result
 
 
@@ -332,7 +335,7 @@ def _drift(error: ProviderError, scrub: Scrubber) -> tuple[str, bytes] | None:
     return None if page is None else (scrub.text(page.name), scrub.body(page.body))
 
 
-def _log_failure(lease: Lease, error: ProviderError, said: str, *, paused: bool) -> None:
+def _log_failure(polls: Polls, lease: Lease, error: ProviderError, said: str, *, paused: bool) -> None:
     """Tell a refusal once for all cells that met it, and what is off once for each reason: a person may want it so."""
     if isinstance(error, AuthFailed):
         if paused:
@@ -341,7 +344,7 @@ def _log_failure(lease: Lease, error: ProviderError, said: str, *, paused: bool)
         if said != lease.off:
             log.info("off", **_names(lease), kind=type(error).__name__, error=said)
     else:
-        log.warning("poll failed", **_names(lease), kind=type(error).__name__, error=said)
+        polls.failures.add(lease, type(error).__name__, said)
 
 
 def _pause(error: ProviderError, lease: Lease) -> timedelta:

@@ -52,7 +52,10 @@ def sync(
     rows = [row for one in providers for row in _off(one, feeds)]
     for row in rows:
         on_end(row)
-    return rows + _Pass(polls, providers, feeds).run(on_start, on_end)
+    try:
+        return rows + _Pass(polls, providers, feeds).run(on_start, on_end)
+    finally:
+        polls.failures.tell(everything=True)
 
 
 def _stages(polls: Polls, one: Configured, feeds: Sequence[str]) -> Iterator[list[str]]:
@@ -125,6 +128,7 @@ class _Pass:
                 for row in ended:
                     on_end(row)
                 rows += ended
+                self._polls.failures.tell()
         return rows
 
     def _go_on(self, on_start: Callable[[int], None]) -> bool:

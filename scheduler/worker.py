@@ -23,6 +23,8 @@ from scheduler.exchange import Exchange
 from scheduler.outages import Reach, tell
 from scheduler.plan import Configured
 from scheduler.poll import RENEW_EVERY, Polls, renew
+from scheduler.sending import Sending
+from scheduler.watching import Watching
 from store import launches, partitions, retention, schedule
 from store.clock import read_again
 from store.planning import planned_as
@@ -50,7 +52,8 @@ class Keep:
 
 class Worker:
     """Polls what is due until `stop` is called. Each tick that reached the database touches `alive_file`. With an
-    `exchange` it sees to the exchange rates too.
+    `exchange` it sees to the exchange rates too, with a `sending` it tells what the outbox holds, and with a `watching`
+    it evaluates the watches.
     """
 
     def __init__(
@@ -61,6 +64,8 @@ class Worker:
         at_once: int = POLLS_AT_ONCE,
         alive_file: Path | None = None,
         exchange: Exchange | None = None,
+        sending: Sending | None = None,
+        watching: Watching | None = None,
     ) -> None:
         self._polls = polls
         self._configured = list(configured)
@@ -72,6 +77,7 @@ class Worker:
         self._keep = keep
         self._alive_file = alive_file
         self._exchange = exchange
+        self._sending, self._watching = sending, watching
         self._stopped = Event()
 
     @property
@@ -88,13 +94,24 @@ class Worker:
         for job, every in ((self._tick_safely, TICK), (self._renew_safely, RENEW_EVERY)):
             ticker.add_job(job, "interval", seconds=every.total_seconds(), next_run_time=utc_now())
         ticker.start()
+        if self._sending is not None:
+            self._sending.start(self._reach)
+        if self._watching is not None:
+            self._watching.start(self._reach)
         while not self._stopped.wait(TICK.total_seconds()):
             _go_on(ticker)
         deadline = time.monotonic() + STOP_PATIENCE.total_seconds()
+        if self._sending is not None:
+            self._sending.end_soon()
         for crew in self._all_crews():
             crew.close()
         ticker.shutdown(wait=True)
         self._give_back([lease for crew in self._all_crews() for lease in crew.left(deadline)])
+        if self._watching is not None:
+            self._watching.stop()
+        if self._sending is not None:
+            self._sending.stop()
+        self._polls.failures.tell(everything=True)
 
     def _give_back(self, leases: Iterable[Lease]) -> None:
         """Make cells due at once, so that another worker need not wait for their leases to run out."""
@@ -122,6 +139,8 @@ class Worker:
     def _renew_safely(self) -> None:
         try:
             self.renew()
+            if self._watching is not None:
+                self._watching.renew()
         except SQLAlchemyError as error:
             self._reach.lost(error)
 
@@ -133,6 +152,7 @@ class Worker:
         else:
             self._reach.back()
             self._show_alive()
+        self._polls.failures.tell()
 
     def tick(self) -> None:
         """Plan where that is due, then start polls for what is due and has an idle thread."""
@@ -183,6 +203,10 @@ class Worker:
         schedule.prune_syncs(self._engine, now - self._keep.syncs)
         launches.prune(self._engine, now - self._keep.syncs)
         retention.prune(self._engine, now - self._keep.history)
+        if self._sending is not None:
+            self._sending.keep_house(now)
+        if self._watching is not None:
+            self._watching.see_to_it()
 
     def _show_alive(self) -> None:
         if self._alive_file is None:

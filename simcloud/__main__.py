@@ -25,7 +25,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         signal.signal(number, on_signal)
     clock: Clock = "manual" if asked.manual else "real"
     try:
-        sim = start(asked.scenario, asked.providers.split(","), clock, asked.speed, asked.first_port)
+        providers = asked.providers.split(",")
+        sim = start(asked.scenario, providers, clock, asked.speed, asked.first_port, receiver=asked.receiver)
     except (ScenarioError, OSError, ValueError) as error:
         sys.stderr.write(f"simcloud: {error}\n")
         return 2
@@ -44,6 +45,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--speed", type=float, default=1.0, help="scenario seconds in one real second")
     parser.add_argument("--manual", action="store_true", help="the clock moves only by POST /_sim/advance")
     parser.add_argument("--first-port", type=int, default=0, help="ports from here on; else free ones are chosen")
+    parser.add_argument("--receiver", action="store_true", help="serve a receiver of webhooks too")
     parser.add_argument("--print-env", action="store_true", help="print shell export lines (the default)")
     parser.add_argument("--env-json", action="store_true", help="print one line of JSON instead, for a parent process")
     parser.add_argument("--exit-with-parent", action="store_true", help="stop when standard input ends")

@@ -12,6 +12,7 @@ from simcloud.azure import Azure
 from simcloud.clock import SimClock
 from simcloud.faults import Fault
 from simcloud.gcp import Gcp
+from simcloud.receiver import Receiver
 from simcloud.runpod import RunPod
 from simcloud.scenario import Scenario, ScenarioError, load, read_fault
 from simcloud.tencent import Tencent
@@ -29,6 +30,8 @@ _CLOUDS: Mapping[str, Callable[[World], Cloud]] = {
     "azure": Azure,
 }
 PROVIDERS = tuple(_CLOUDS)
+RECEIVER = "SIMCLOUD_RECEIVER"
+"""The variable that says where the receiver of webhooks listens."""
 Clock = Literal["manual", "real"]
 
 
@@ -66,8 +69,16 @@ class AwsEndpoint(Endpoint):
 class Sim:
     """Running servers. Leaving the `with` block, or `stop`, closes every port and ends every thread."""
 
-    def __init__(self, scenario: Scenario, providers: Sequence[str], clock: SimClock, first_port: int = 0) -> None:
+    def __init__(
+        self,
+        scenario: Scenario,
+        providers: Sequence[str],
+        clock: SimClock,
+        first_port: int = 0,
+        receiver: Receiver | None = None,
+    ) -> None:
         self.scenario = scenario
+        self.receiver = receiver
         self.world = World(scenario, clock)
         clouds = [_cloud(name, self.world) for name in providers]
         self._servers: dict[str, SimServer] = {}
@@ -90,6 +101,9 @@ class Sim:
         for server in self._servers.values():
             server.stop()
         self._servers = {}
+        if self.receiver is not None:
+            self.receiver.stop()
+        self.receiver = None
 
     def url(self, provider: str) -> str:
         """Return the base URL of a provider's server."""
@@ -153,6 +167,8 @@ class Sim:
         found = {"GPUFARE_ONLY": ",".join(self._servers), **self.scenario.settings}
         for server in self._servers.values():
             found |= {"GPUFARE_FX_ENDPOINT": server.url, **server.cloud.environment(server.url)}
+        if self.receiver is not None:
+            found |= {"GPUFARE_WEBHOOKS__ALLOW_PRIVATE": "true", RECEIVER: self.receiver.url}
         return found
 
 
@@ -170,11 +186,15 @@ def start(
     clock: Clock = "manual",
     speed: float = 1.0,
     first_port: int = 0,
+    *,
+    receiver: bool = False,
 ) -> Sim:
     """Start a scenario's servers in threads of this process, each on 127.0.0.1 and a free port of its own.
 
     A `manual` clock moves only by `advance`; a `real` one also runs, `speed` scenario seconds to the second.
-    With `first_port` the ports follow one another from there, in the order of `providers`.
+    With `first_port` the ports follow one another from there, in the order of `providers`. With `receiver` a receiver
+    of webhooks runs beside them, on a free port.
     """
     read = scenario if isinstance(scenario, Scenario) else load(scenario)
-    return Sim(read, providers, SimClock(speed if clock == "real" else 0.0), first_port)
+    runs = SimClock(speed if clock == "real" else 0.0)
+    return Sim(read, providers, runs, first_port, Receiver() if receiver else None)

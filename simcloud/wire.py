@@ -5,18 +5,17 @@ import json
 import re
 import socket
 import struct
-import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from http import HTTPStatus
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from threading import Event, Lock, Thread
+from http.server import BaseHTTPRequestHandler
 from typing import Any, Protocol
 from urllib.parse import parse_qsl, urlsplit
 
 from simcloud import control, ecb
 from simcloud.faults import Fault
+from simcloud.loopback import LoopbackServer
 from simcloud.world import Identity, World
 
 _HTML = b"<!DOCTYPE html><html><head><title>Welcome</title></head><body>Please sign in to the network.</body></html>"
@@ -66,65 +65,22 @@ class _Broken(Exception):
     """The connection is to be dropped without another byte."""
 
 
-class SimServer(ThreadingHTTPServer):
+class SimServer(LoopbackServer):
     """A cloud's server on 127.0.0.1, in threads of this process. `stop` closes the port and every connection."""
 
-    daemon_threads = False
+    may_break = (ConnectionError, _Broken)
 
     def __init__(self, cloud: Cloud, world: World, port: int = 0) -> None:
-        super().__init__(("127.0.0.1", port), _Handler)
+        super().__init__(_Handler, port, f"sim-{cloud.name}")
         self.cloud = cloud
         self.world = world
-        self.stopping = Event()
-        self._open: set[socket.socket] = set()
-        self._lock = Lock()
-        self._thread = Thread(target=self.serve_forever, kwargs={"poll_interval": 0.05}, name=f"sim-{cloud.name}")
-        self._thread.start()
-
-    @property
-    def url(self) -> str:
-        """Scheme, host and port."""
-        return f"http://127.0.0.1:{self.server_address[1]}"
-
-    def stop(self) -> None:
-        """Stop listening, cut what is still open, and wait until every thread has ended."""
-        self.stopping.set()
-        self.shutdown()
-        self._thread.join()
-        with self._lock:
-            for connection in self._open:
-                _cut(connection)
-        self.server_close()
-
-    def get_request(self) -> tuple[socket.socket, Any]:
-        """Accept a connection, remembering it for `stop`."""
-        connection, address = super().get_request()
-        with self._lock:
-            self._open.add(connection)
-        return connection, address
-
-    def shutdown_request(self, request: Any) -> None:
-        """Close a connection that is done."""
-        with self._lock:
-            self._open.discard(request)
-        super().shutdown_request(request)
-
-    def handle_error(self, request: Any, client_address: Any) -> None:
-        """Say nothing of clients that went away; print the traceback of anything else."""
-        if not isinstance(sys.exception(), ConnectionError | _Broken):
-            super().handle_error(request, client_address)
-
-
-def _cut(connection: socket.socket) -> None:
-    try:
-        connection.shutdown(socket.SHUT_RDWR)
-    except OSError:
-        return  # the client was first
+        self.begin()
 
 
 class _Handler(BaseHTTPRequestHandler):
     server: SimServer
     protocol_version = "HTTP/1.1"
+    wbufsize = -1  # an answer in one piece: its body would wait for the other side to have seen the head
 
     def do_GET(self) -> None:
         self._serve()

@@ -58,7 +58,7 @@ def export(engine: Engine, file: Path, used: Used, now: datetime) -> Mapping[str
     provider. Raises ArchiveError, and leaves a file that was there, where it cannot be written or there is nothing to
     write.
     """
-    target = file.resolve()
+    target = _resolved(file)
     if target.exists() and not target.is_file():
         raise ArchiveError(f"{file} is no file that could be replaced: name another")
     try:
@@ -72,6 +72,14 @@ def export(engine: Engine, file: Path, used: Used, now: datetime) -> Mapping[str
         why = error.strerror or str(error)
         raise ArchiveError(f"{file} cannot be written: {why}; make room or name another file") from error
     return offers
+
+
+def _resolved(file: Path) -> Path:
+    """The file that links lead to."""
+    try:
+        return file.resolve()
+    except (OSError, RuntimeError) as error:  # RuntimeError: links that lead round in a circle, before Python 3.13
+        raise ArchiveError(f"{file} leads to no place ({error}): name another file, in full") from error
 
 
 @contextmanager

@@ -9,7 +9,7 @@ from typing import Any
 from sqlalchemy import URL, Connection, Dialect, Engine, create_engine, event, make_url
 from sqlalchemy.exc import ArgumentError, DBAPIError, SQLAlchemyError
 
-from store.sqlite_file import FileGone, watch_file
+from store.sqlite_file import NOT_SQLITE, FileGone, file_advice, plainly, watch_file
 
 BUSY_MS = 30_000
 """How long a writer waits for another: longer than any transaction of ours."""
@@ -93,8 +93,11 @@ def _postgresql(url: URL) -> Engine:
 def _made_folder_of(file: Path) -> Path:
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
+        if file.is_dir():
+            raise _unusable(str(file), "it is a folder", "name a file in GPUFARE_DATABASE_URL")
     except OSError as error:
-        raise _unusable(str(file), error.strerror or str(error), _WRITABLE) from error
+        why, advice = error.strerror or str(error), "make its folder writable, or name another in GPUFARE_DATABASE_URL"
+        raise _unusable(str(file), why, advice) from error
     return file
 
 
@@ -102,7 +105,6 @@ def _not_an_address() -> DatabaseError:
     return DatabaseError(f"GPUFARE_DATABASE_URL is not a database address like {_ADDRESSES}")
 
 
-_WRITABLE = "make it writable, or name another in GPUFARE_DATABASE_URL"
 _OTHER_VERSION = "run that version of gpufare, or name another database in GPUFARE_DATABASE_URL"
 _SECRET = ("password", "sslpassword", "passfile")
 """What a PostgreSQL address may hold beside its user's password."""
@@ -110,7 +112,12 @@ _SERVER = "is the server running, and is GPUFARE_DATABASE_URL right?"
 
 
 def _unusable(where: str, why: str, advice: str) -> DatabaseError:
-    return DatabaseError(f"the database {where} cannot be used: {why}; {advice}")
+    return DatabaseError(unusable(where, why, advice))
+
+
+def unusable(where: str, why: str, advice: str) -> str:
+    """The sentence about a database that cannot be used; without an advice where `why` says what to do."""
+    return "; ".join(filter(None, (f"the database {where} cannot be used: {why}", advice)))
 
 
 def shown(engine: Engine) -> str:
@@ -128,8 +135,8 @@ _NO_TABLE = "42P01"
 def why_unusable(error: SQLAlchemyError) -> str:
     """What an error means where a person can mend it; else its kind. Names no file and no server."""
     said = getattr(error, "orig", None)
-    if isinstance(said, FileGone):
-        return str(said)
+    if isinstance(said, FileGone) or plainly(str(said)) == NOT_SQLITE:
+        return plainly(str(said))
     no_table = getattr(said, "sqlstate", None) == _NO_TABLE or "no such table" in str(said)
     return "it has no tables: `gpufare migrate` makes them" if no_table else type(error).__name__
 
@@ -202,7 +209,8 @@ def migrate(engine: Engine) -> None:
             command.upgrade(config, "head")
     except DBAPIError as error:
         why = " ".join(str(error.orig).split())
-        raise _unusable(shown(engine), why, _SERVER if is_postgresql(engine) else _WRITABLE) from error
+        advice = _SERVER if is_postgresql(engine) else file_advice(why)
+        raise _unusable(shown(engine), plainly(why), advice) from error
     except CommandError as error:
         why = f"a newer version of gpufare wrote it ({error})"
         raise _unusable(shown(engine), why, _OTHER_VERSION) from error

@@ -15,6 +15,18 @@ from sqlalchemy import Engine, event
 from sqlalchemy.exc import DisconnectionError
 
 GONE = "its file is gone: put it back, or start gpufare anew, which makes a new one"
+NOT_SQLITE = "it is not an SQLite database"
+_WRITABLE = "make it writable, or name another in GPUFARE_DATABASE_URL"
+_ADVICE = (
+    (NOT_SQLITE, "name another in GPUFARE_DATABASE_URL, or move this one away and `gpufare sync` fills a new one"),
+    ("readonly database", _WRITABLE),
+    ("unable to open", _WRITABLE),
+    ("disk is full", "make room on its disk"),
+    ("is locked", "another program holds it: end that one, or wait for it"),
+    (GONE, ""),
+)
+"""What SQLite says -> what to do. Of all else, such as "database disk image is malformed", the file is the cause."""
+_DAMAGED = "if the disk is well and not full, the file is damaged: move it away, and `gpufare sync` fills a new one"
 _FILE = "gpufare_file"
 """Under what a connection keeps which file it is of."""
 
@@ -24,6 +36,16 @@ class FileGone(sqlite3.OperationalError):
 
     def __init__(self) -> None:
         super().__init__(GONE)
+
+
+def plainly(why: str) -> str:
+    """What SQLite says of a file, in words that say what it means."""
+    return NOT_SQLITE if why == "file is not a database" else why
+
+
+def file_advice(why: str) -> str:
+    """What to do about a file of which SQLite says that; "" where it is said already."""
+    return next((advice for said, advice in _ADVICE if said in plainly(why)), _DAMAGED)
 
 
 class _File:

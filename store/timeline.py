@@ -166,6 +166,17 @@ def changes(parts: Iterable[Piece[S]]) -> list[Point[S]]:
     return found
 
 
+def by_second(points: Iterable[Point[S]]) -> list[Point[S]]:
+    """The same for whom times are whole seconds: of several points in one second the last, where that is a change."""
+    found: list[Point[S]] = []
+    for point in points:
+        if found and found[-1].at.replace(microsecond=0) == point.at.replace(microsecond=0):
+            found.pop()
+        if not found or found[-1].said != point.said:
+            found.append(point)
+    return found
+
+
 def observed(parts: Iterable[Piece[S]]) -> list[Span]:
     """When anything stated was observed: the longest spans, in order."""
     found: list[Span] = []

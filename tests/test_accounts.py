@@ -1,5 +1,6 @@
 """Two accounts of one provider, side by side: names, settings, credentials, places, limits; never mixed."""
 
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -7,9 +8,10 @@ from typing import Any
 import pytest
 
 import simcloud
-from catalog.accounts import is_credential
+from catalog.accounts import SETTABLE, is_credential
 from catalog.launch_codes import CodeKind, code_kind
 from catalog.places import known_region, regions_of_city
+from collectors import alibaba_api, aws_ec2, azure_wire, gcp_auth, runpod_api, tencent_api, ucloud_api
 from collectors.base import AuthFailed, ByMachine, Config, ProviderError
 from collectors.registry import PROVIDERS, provider
 from settings import Settings, SettingsError, load
@@ -75,7 +77,7 @@ def test_the_file_writes_variables_as_the_environment_does_and_the_environment_w
 @pytest.mark.parametrize(
     ("name", "value", "said"),
     [
-        (f"{OWN}CREDENTIALS__AWS_ACCESS_KEY_ID", SECRET, "TENCENTCLOUD_*"),
+        (f"{OWN}CREDENTIALS__AWS_ACCESS_KEY_ID", SECRET, "Allowed there: TENCENTCLOUD_SECRET_ID, "),
         (f"{OWN}CREDENTIALS", SECRET, "this is a group"),
         ("GPUFARE_PROVIDERS__TENCNT_INTL__SITE", "intl", "there is no such setting"),
         ("GPUFARE_PROVIDERS__TENCENT_INTL_TWO__SITE", "intl", "there is no such setting"),
@@ -86,9 +88,52 @@ def test_the_file_writes_variables_as_the_environment_does_and_the_environment_w
 def test_a_name_that_is_no_accounts_is_refused_and_no_secret_shown(
     tmp_path: Path, name: str, value: str, said: str
 ) -> None:
-    with pytest.raises(SettingsError, match=said.replace("*", r"\*")) as caught:
+    with pytest.raises(SettingsError, match=said) as caught:
         of(tmp_path, **{name: value})
     assert SECRET not in str(caught.value)
+
+
+@pytest.mark.parametrize("kind", list(PROVIDERS))
+@pytest.mark.parametrize("account", ["", "_two"])
+def test_a_misspelt_credential_is_refused_with_the_one_that_is_meant(tmp_path: Path, kind: str, account: str) -> None:
+    group = f"GPUFARE_PROVIDERS__{kind}{account}__CREDENTIALS__".upper()
+    for name in SETTABLE[kind]:
+        for wrong in (f"{name}D", name[:-1], name.replace("_", "__", 1)):
+            with pytest.raises(SettingsError) as caught:
+                of(tmp_path, **{group + wrong: SECRET})
+            [problem] = caught.value.problems
+            assert problem.startswith(f"{group}{wrong} (environment): there is no such setting. Did you mean ")
+            assert f"{group}{name}" in re.split(r"Did you mean | or |\? ", problem)
+            assert SECRET not in problem
+
+
+@pytest.mark.parametrize("last", ["SECRET_IDD", "SECRET_ID", "TENCENTCLOUD_SECRET_ID"])
+def test_a_credential_beside_its_group_is_refused_with_its_place(tmp_path: Path, last: str) -> None:
+    with pytest.raises(SettingsError) as caught:
+        of(tmp_path, **{OWN + last: SECRET})
+    [problem] = caught.value.problems
+    assert f"Did you mean {OWN}CREDENTIALS__TENCENTCLOUD_SECRET_ID or " in problem
+
+
+def test_a_misspelt_credential_of_the_file_is_refused_too(tmp_path: Path) -> None:
+    (tmp_path / "gpufare.toml").write_text(f'[providers.aws_cn.credentials]\nAWS_ACCESS_KEY_IDD = "{SECRET}"\n')
+    with pytest.raises(SettingsError, match=r"aws_access_key_idd .*Did you mean .*aws_access_key_id or ") as caught:
+        of(tmp_path)
+    assert SECRET not in str(caught.value)
+
+
+def test_what_settings_may_hold_of_credentials_is_what_is_read_of_them() -> None:
+    read = {
+        "alibaba": alibaba_api.SENT,
+        "aws": (*aws_ec2.KEYS, "AWS_SESSION_TOKEN", aws_ec2.CHAIN[0], *aws_ec2.TOLD_BY),
+        "azure": azure_wire.KEYS,
+        "gcp": (gcp_auth.KEY, gcp_auth.FILE, gcp_auth.PROJECT),
+        "runpod": (runpod_api.KEY,),
+        "tencent": tencent_api.SENT,
+        "ucloud": (*ucloud_api.KEYS, ucloud_api.PROJECT),
+    }
+    assert {kind: set(names) for kind, names in SETTABLE.items()} == {kind: set(names) for kind, names in read.items()}
+    assert all(is_credential(kind, name) for kind, names in SETTABLE.items() for name in names)
 
 
 def test_no_text_shows_an_accounts_secret(tmp_path: Path) -> None:

@@ -21,8 +21,8 @@ MAY_IMPORT = {
     "store": WORDS | {"store"},
     "selector": WORDS | {"selector"},
     "alerts": WORDS | {"alerts"},
-    "scheduler": INSIDE | {"scheduler"},
-    "api": WORDS | {"store", "selector", "api"},
+    "scheduler": INSIDE | {"alerts", "scheduler"},
+    "api": WORDS | {"store", "selector", "alerts", "api"},
     "simcloud": {"simcloud"},
     "settings": WORDS | {"collectors.base", "collectors.registry", "setting_values"},
     "setting_values": WORDS,
@@ -33,8 +33,8 @@ MAY_IMPORT = {
 OUTSIDE_THE_HOUSE = {"tests", "scripts", "bench"}
 """They may import everything, and nothing of the house imports them."""
 CLOUD_SDKS = {"alibabacloud_tea_openapi", "azure", "boto3", "botocore", "darabonba", "google", "tencentcloud", "ucloud"}
-SDKS = CLOUD_SDKS | {"httpx2", "moto", "requests"}
-HEAVY = CLOUD_SDKS | {"httpx2", "sqlalchemy", "fastapi", "numpy", "psycopg"}
+SDKS = CLOUD_SDKS | {"httpcore2", "httpx2", "moto", "requests"}
+HEAVY = CLOUD_SDKS | {"httpcore2", "httpx2", "sqlalchemy", "fastapi", "numpy", "psycopg"}
 PROVIDER_ERRORS = {
     name for name, value in vars(base).items() if isinstance(value, type) and issubclass(value, base.ProviderError)
 }

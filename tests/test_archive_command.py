@@ -37,3 +37,12 @@ def test_a_file_that_cannot_be_used_is_status_2_and_a_sentence(what: str, tmp_pa
     assert (ended.returncode, ended.stdout) == (2, "")
     assert ended.stderr.startswith(f"gpufare: {tmp_path} ")
     assert len(ended.stderr.splitlines()) == 1
+
+
+def test_an_export_to_a_link_that_leads_to_itself_is_status_2_and_a_sentence(tmp_path: Path) -> None:
+    loop = tmp_path / "loop"
+    loop.symlink_to(loop)
+    ended = run(tmp_path, "snapshot", "export", "loop/state.zip")
+    assert (ended.returncode, ended.stdout) == (2, "")
+    assert ended.stderr.startswith("gpufare: loop/state.zip ")
+    assert len(ended.stderr.splitlines()) == 1

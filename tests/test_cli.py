@@ -45,6 +45,8 @@ COMMANDS = (
     "history",
     "snapshot",
     "migrate",
+    "watch",
+    "target",
 )
 PROBLEM = {"type": "about:blank", "title": "Problem", "status": 422, "detail": "down"}
 NANJING = {"GPUFARE_PROVIDERS__TENCENT__REGIONS": "ap-nanjing"}
@@ -115,6 +117,33 @@ def test_every_parameter_of_this_version_is_an_option(shell: Shell, command: str
     assert [option for option in options if option not in said] == []
 
 
+NEEDED = {
+    "cheapest": ["v100"],
+    "history": ["stock"],
+    "launched": ["--provider", "tencent", "--region", "ap-nanjing", "--instance-type", "GN10Xp.2XLARGE40"],
+    "serve": ["--port", "0"],
+    "snapshot": ["export", "state.zip"],
+    "target": ["list"],
+    "watch": ["list"],
+}
+"""What some commands cannot do without."""
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_working_folder_that_was_deleted_is_status_2_in_a_sentence(
+    shell: Shell, tmp_path: Path, command: str
+) -> None:
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    with shell.monkeypatch.context() as patched:
+        patched.chdir(gone)
+        gone.rmdir()
+        said = shell.run(command, *NEEDED.get(command, []))
+    assert (said.exit_code, said.stdout) == (2, "")
+    assert said.stderr.startswith("gpufare: the working folder cannot be used (No such file or directory)")
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_version_is_one_line_and_loads_nothing_heavy() -> None:
     code = "import atexit, sys; atexit.register(lambda: print(*sorted(sys.modules))); import cli; cli.main()"
     asked = subprocess.run(  # noqa: S603
@@ -174,6 +203,27 @@ def test_a_question_that_is_not_understood_is_status_2(shell: Shell, arguments: 
     assert asked.exit_code == 2
     assert said in asked.stderr
     assert asked.stdout == ""
+
+
+@pytest.mark.parametrize(
+    ("arguments", "flag", "value"),
+    [
+        (["cheapest", "v100", "--spot", "true"], "--spot", "true"),
+        (["cheapest", "--spot", "false", "v100"], "--spot", "false"),
+        (["cheapest", "v100", "--explain", "1", "--json"], "--explain", "1"),
+        (["offers", "--json", "yes"], "--json", "yes"),
+        (["history", "stock", "--spot", "true"], "--spot", "true"),
+        (["recommend", "8b", "--task", "lora", "--spot", "True"], "--spot", "True"),
+        (["serve", "--demo", "true"], "--demo", "true"),
+        (["sync", "--json", "false"], "--json", "false"),
+    ],
+)
+def test_a_flag_with_a_value_is_status_2_and_called_a_flag(
+    shell: Shell, arguments: list[str], flag: str, value: str
+) -> None:
+    asked = shell.run(*arguments)
+    assert (asked.exit_code, asked.stdout) == (2, "")
+    assert asked.stderr.startswith(f"gpufare: {flag} is a flag and takes no value: leave out '{value}'")
 
 
 def test_format_prints_the_fields_of_the_best_offer(synced: Shell) -> None:
@@ -670,6 +720,34 @@ def test_a_reader_that_has_gone_is_status_5_and_not_told(tmp_path: Path, command
     assert (ended.returncode, ended.stderr) == (5, "")
 
 
+# --- pages ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("as_json", [[], ["--json"]], ids=["table", "json"])
+def test_offers_without_a_server_come_to_an_end_page_by_page(synced: Shell, as_json: list[str]) -> None:
+    question = ("offers", "--region", "ap-nanjing")
+    whole = json.loads(synced.run(*question, "--limit", "10000", "--json").stdout)
+    size = whole["total"] // 2
+    asked = synced.run(*question, "--limit", str(size), *as_json)
+    assert asked.stderr == f"gpufare: {whole['total'] - size} more: add --offset {size}\n"
+    last = synced.run(*question, "--limit", str(size + 1), "--offset", str(size), *as_json)
+    assert (asked.exit_code, last.exit_code, last.stderr) == (0, 0, "")
+
+
+def test_the_next_page_without_a_server_is_named_without_an_address(synced: Shell) -> None:
+    page = json.loads(synced.run("offers", "--region", "ap-nanjing", "--limit", "1", "--json").stdout)
+    assert page["next"] == "/offers?region=ap-nanjing&offset=1&limit=1"
+    assert page["total"] > 2
+
+
+def test_the_next_page_of_a_server_is_named_as_the_server_does(shell: Shell, httpserver: HTTPServer) -> None:
+    following = httpserver.url_for("/offers?offset=7&limit=1")
+    httpserver.expect_request("/offers").respond_with_json({"items": [], "total": 10, "next": following})
+    asked = shell.run("offers", "--json", GPUFARE_URL=httpserver.url_for("").rstrip("/"))
+    assert json.loads(asked.stdout)["next"] == following
+    assert asked.stderr == "gpufare: 3 more: add --offset 7\n"
+
+
 # --- a database that is damaged ---------------------------------------------------------------------------------------
 
 PAGE_BYTES = 4096
@@ -699,6 +777,24 @@ def test_a_damaged_database_is_status_2_in_a_sentence(synced: Shell, command: li
     assert (asked.exit_code, asked.stdout) == (2, "")
     assert f"gpufare: the database {file} cannot be used: " in asked.stderr
     assert "Traceback" not in asked.stderr
+
+
+WITH_DATABASE = [*READING, ["migrate"], ["sync"], ["doctor"], ["worker"], ["serve"], ["snapshot", "export", "x.zip"]]
+
+
+@pytest.mark.parametrize("command", WITH_DATABASE, ids=lambda command: command[0])
+def test_a_file_that_is_no_database_is_status_2_and_called_that(
+    shell: Shell, tmp_path: Path, command: list[str]
+) -> None:
+    file = tmp_path / "letter.txt"
+    file.write_text("Dear database, " * 100)
+    asked = shell.run(*command, GPUFARE_DATABASE_URL=f"sqlite:///{file}")
+    assert (asked.exit_code, asked.stdout) == (2, "")
+    assert asked.stderr == (
+        f"gpufare: the database {file} cannot be used: it is not an SQLite database; "
+        "name another in GPUFARE_DATABASE_URL, or move this one away and `gpufare sync` fills a new one\n"
+    )
+    assert file.read_text() == "Dear database, " * 100
 
 
 @pytest.mark.parametrize("command", [*READING, ["migrate"], ["sync"], ["worker"]], ids=lambda command: command[0])

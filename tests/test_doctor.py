@@ -26,6 +26,7 @@ from settings import load
 from simcloud import Sim
 from store.clock import clock_of
 from store.engine import migrate
+from store.sqlite_file import GONE
 from tests.support.commands import environment, run
 from tests.support.databases import engine_at
 from tests.support.feeds import AT_ONCE, Says, ScriptedFeed, ScriptedProvider, always, configured, fails
@@ -278,6 +279,26 @@ def test_advice_fits_the_error_alone(error: ProviderError, advice: str) -> None:
 def test_advice_fits_what_the_database_says(why: str, advice: str) -> None:
     assert database_advice("postgresql+psycopg://ada@127.0.0.1/nope", why).startswith(advice)
     assert database_advice("/var/lib/gpufare.db", why).startswith("if the disk is well")
+
+
+@pytest.mark.parametrize(
+    ("why", "advice"),
+    [
+        ("file is not a database", "name another in GPUFARE_DATABASE_URL, or move this one away"),
+        ("attempt to write a readonly database", "make it writable"),
+        ("unable to open database file", "make it writable"),
+        ("database or disk is full", "make room on its disk"),
+        ("database is locked", "another program holds it"),
+        ("database disk image is malformed", "if the disk is well and not full, the file is damaged"),
+        ("disk I/O error", "if the disk is well and not full, the file is damaged"),
+    ],
+)
+def test_advice_fits_what_sqlite_says_of_a_file(why: str, advice: str) -> None:
+    assert database_advice("/var/lib/gpufare.db", why).startswith(advice)
+
+
+def test_a_file_that_is_gone_says_itself_what_to_do() -> None:
+    assert database_advice("/var/lib/gpufare.db", GONE) == ""
 
 
 def test_a_database_that_is_not_there_is_to_be_made(tmp_path: Path) -> None:

@@ -102,6 +102,17 @@ def test_prices_are_exact_in_their_own_currency_and_null_where_withdrawn(filled:
     assert item["shares"] is None
 
 
+def test_of_changes_in_one_second_the_last_is_told(filled: Filled, server: Server) -> None:
+    told = [(0, "8.1", Level.IN_STOCK), (100, "8.2", Level.OUT), (650, "8.3", Level.LOW), (400, "8.4", Level.OUT)]
+    for pause_ms, amount, level in told:
+        filled.later(milliseconds=pause_ms)
+        filled.poll("tencent", "stock", "ap-nanjing", nanjing(amount=amount, level=level))
+    prices = only(server.get(f"/history/prices?gpu=h100&{HOUR}"))["points"]
+    assert [(point["at"][-3:], point["amount"]) for point in prices] == [("00Z", "8.3"), ("01Z", "8.4")]
+    levels = only(server.get(f"/history/stock?gpu=h100&{HOUR}"))["points"]
+    assert [(point["at"][-3:], point["level"]) for point in levels] == [("00Z", "low"), ("01Z", "out")]
+
+
 def test_what_was_in_force_before_the_window_comes_first_with_its_own_time(filled: Filled, server: Server) -> None:
     poll(filled, 20)
     poll(filled, 20, Level.OUT)
@@ -336,6 +347,7 @@ def test_what_is_not_understood_is_refused(server: Server, query: str, parameter
         ("from=2026-11-01", "2026-11-01T00:00:00Z", None),
         ("from=2026-11-01T08:00:00%2B08:00", "2026-11-01T00:00:00Z", None),
         ("from=2026-11-01T08:00:00+08:00", "2026-11-01T00:00:00Z", None),
+        ("from=2026-10-31T19:30:00-04:30&to=2026-11-02T08:00:00+08:00", "2026-11-01T00:00:00Z", "2026-11-02T00:00:00Z"),
         ("from=2026-11-01t00:00:00.5z&to=2026-11-02", "2026-11-01T00:00:00Z", "2026-11-02T00:00:00Z"),
         ("from=48h&to=24h", "2026-11-28T08:00:00Z", "2026-11-29T08:00:00Z"),
         ("from=2026-11-01&to=2027-01-01", "2026-11-01T00:00:00Z", "2027-01-01T00:00:00Z"),
@@ -345,6 +357,15 @@ def test_times_are_moments_days_or_ages(server: Server, query: str, start: str, 
     answer = server.get(f"/history/prices?{query}")
     assert (answer["from"], answer["to"]) == (start, until or "2026-11-30T08:00:00Z")
     assert answer["items"] == []
+
+
+@pytest.mark.parametrize("name", ["from", "to"])
+@pytest.mark.parametrize("text", ["2026-11-01T08:00+08:00", "2026-11-01T08:00:00+0800", "2026-11-01T08:00:00 +08:00"])
+def test_a_time_that_may_have_lost_its_plus_sign_is_told_how_to_write_it(server: Server, name: str, text: str) -> None:
+    detail = server.refused(f"/history/prices?{name}={text}")["detail"]
+    assert detail.endswith(" In an address + is written %2B: as it stands it is a blank.")
+    escaped = server.refused(f"/history/prices?{name}={text.replace('+', '%2B').replace(' ', '')}x")["detail"]
+    assert "%2B" not in escaped
 
 
 def test_a_database_that_fails_is_a_problem_of_its_own(filled: Filled, server: Server) -> None:

@@ -80,6 +80,27 @@ def test_stock_is_shown_as_shares_and_since_when_it_is_so(run: Run, hour: list[s
     assert "1 of 1 series" in asked.stdout
 
 
+@pytest.mark.parametrize("sign", ["+", " "])
+def test_a_window_may_be_told_with_an_offset(run: Run, filled: Filled, sign: str) -> None:
+    start = filled.now - timedelta(hours=1) + timedelta(hours=8)
+    asked = run("stock", "h100", "--from", f"{start:%Y-%m-%dT%H:%M:%S}{sign}08:00", "--json")
+    assert asked.exit_code == 0
+    assert json.loads(asked.stdout)["from"] == f"{filled.now - timedelta(hours=1):%Y-%m-%dT%H:%M:%SZ}"
+
+
+def test_a_page_says_how_to_have_the_next_one_and_names_no_server(run: Run, hour: list[str], filled: Filled) -> None:
+    facts = [fact for name in ("m1", "m2", "m3") for fact in sold("ap-nanjing", name, "9.1", currency="CNY")]
+    filled.poll("tencent", "stock", "ap-nanjing", facts)
+    filled.later(minutes=1)
+    question = ("stock", "h100", *hour[:2], "--limit", "1")
+    first = run(*question, "--json")
+    total = json.loads(first.stdout)["total"]
+    assert total > 2
+    assert json.loads(first.stdout)["next"].startswith("/history/stock?gpu=h100&")
+    assert first.stderr == run(*question).stderr == f"gpufare: {total - 1} more: add --offset 1\n"
+    assert run(*question, "--offset", str(total - 1)).stderr == ""
+
+
 def test_prices_are_shown_as_first_last_lowest_and_highest(run: Run, hour: list[str]) -> None:
     asked = run("prices", *hour)
     row = next(line for line in asked.stdout.splitlines() if line.startswith("tencent"))

@@ -20,6 +20,7 @@ from store.timeline import (
     Span,
     StockSaid,
     Track,
+    by_second,
     changes,
     durations,
     observed,
@@ -288,3 +289,26 @@ def test_changes_are_changes_in_order_and_in_the_window(tracks: list[Track[Stock
     assert all(window.start < point.at < window.until for point in found[1:])
     stated = {point for one in tracks for point in one.points}
     assert all(point in stated or point.at >= window.start for point in found)
+
+
+SECOND = 1 / 60
+SAID = st.sampled_from([IN, LOW, OUT, ENDED])
+
+
+@given(st.lists(st.tuples(st.integers(0, 6_000_000), SAID), max_size=40, unique_by=lambda point: point[0]))
+def test_a_second_has_one_point_the_last_of_it_and_neighbours_differ(drawn: list[tuple[int, StockSaid]]) -> None:
+    points = [Point(T0 + timedelta(microseconds=after), said) for after, said in sorted(drawn, key=lambda one: one[0])]
+    found = by_second(points)
+    shown = [point.at.replace(microsecond=0) for point in found]
+    assert shown == sorted(set(shown))
+    assert all(one.said != other.said for one, other in pairwise(found))
+    for second in range(7):
+        until = T0 + timedelta(seconds=second + 1)
+        stands = [point.said for point in points if point.at < until][-1:]
+        assert [point.said for point in found if point.at < until][-1:] == stands
+
+
+def test_what_is_taken_back_within_a_second_is_no_change() -> None:
+    points = [Point(at(0), IN), Point(at(SECOND), OUT), Point(at(SECOND * 1.5), IN), Point(at(SECOND * 1.8), LOW)]
+    assert by_second(points[:3]) == points[:1]
+    assert by_second(points) == [points[0], points[3]]

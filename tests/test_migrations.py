@@ -208,14 +208,14 @@ def test_a_folder_that_cannot_be_made_is_refused_in_a_sentence(tmp_path: Path) -
 
 
 def test_a_path_that_is_a_folder_is_refused_in_a_sentence(tmp_path: Path) -> None:
-    with pytest.raises(DatabaseError, match="cannot be used: unable to open database file; make it writable"):
-        migrate(open_engine(f"sqlite:///{tmp_path}"))
+    with pytest.raises(DatabaseError, match="cannot be used: it is a folder; name a file in GPUFARE_DATABASE_URL"):
+        open_engine(f"sqlite:///{tmp_path}")
 
 
 def test_a_file_that_is_no_database_is_refused_and_left_alone(tmp_path: Path) -> None:
     file = tmp_path / "letter.txt"
     file.write_text("Dear database, " * 100)
-    with pytest.raises(DatabaseError, match=r"letter\.txt cannot be used: file is not a database"):
+    with pytest.raises(DatabaseError, match=r"letter\.txt cannot be used: it is not an SQLite database; name another"):
         migrate(open_engine(f"sqlite:///{file}"))
     assert file.read_text() == "Dear database, " * 100
 

@@ -5,7 +5,7 @@ import subprocess
 import sys
 import tomllib
 from collections.abc import Mapping
-from datetime import date, timedelta
+from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
 
@@ -324,6 +324,21 @@ def test_a_rate_of_the_file_is_never_a_float(tmp_path: Path) -> None:
 def test_a_rate_without_a_day_is_refused(tmp_path: Path) -> None:
     [problem] = refused(tmp_path, {"GPUFARE_FX__CNY_USD": "0.1389"})
     assert problem == "GPUFARE_FX_DATE: say of which day your rates are (every answer shows it)."
+
+
+@pytest.mark.parametrize("days", [3, 365])
+def test_a_day_of_rates_that_is_yet_to_come_is_refused(tmp_path: Path, days: int) -> None:
+    day = str(datetime.now(UTC).date() + timedelta(days=days))
+    rates = {"GPUFARE_FX__CNY_USD": "0.1389", "GPUFARE_FX_DATE": day}
+    for environ in (rates, {"GPUFARE_FX_DATE": day}):
+        [problem] = refused(tmp_path, environ)
+        assert problem.startswith(f"GPUFARE_FX_DATE (environment): {day} is yet to come (today is ")
+
+
+def test_a_day_of_rates_may_be_today_wherever_the_machine_stands(tmp_path: Path) -> None:
+    today = datetime.now(UTC).date()
+    for day in (today, today + timedelta(days=1)):  # as it is in the east, for part of a day
+        assert of(tmp_path, GPUFARE_FX__CNY_USD="0.1389", GPUFARE_FX_DATE=str(day)).fx_date == day
 
 
 def test_a_rate_that_follows_from_the_others_is_refused(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ import signal
 import socket
 import subprocess
 import sys
+import tomllib
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
@@ -776,9 +777,32 @@ def test_the_manual_names_every_fault_option_and_control_request() -> None:
 def test_simcloud_imports_nothing_but_the_standard_library_and_itself() -> None:
     files = list((ROOT / "simcloud").glob("*.py"))
     assert len(files) > 10
+    verifies = "receiver_signatures.py"  # signatures are checked by the library of those who made the standard
     imported = {
         name.split(".")[0]
         for file in files
         for name in re.findall(r"^\s*(?:from|import) ([\w.]+)", file.read_text(encoding="utf-8"), re.MULTILINE)
     }
-    assert imported - set(sys.stdlib_module_names) == {"simcloud"}
+    assert imported - set(sys.stdlib_module_names) == {"simcloud", "standardwebhooks"}
+    assert [file.name for file in files if "import standardwebhooks" in file.read_text(encoding="utf-8")] == []
+    assert [file.name for file in files if "from standardwebhooks" in file.read_text(encoding="utf-8")] == [verifies]
+
+
+def test_the_documents_say_when_the_demo_has_faults_of_its_own() -> None:
+    files = sorted((ROOT / "simcloud" / "scenarios" / "demo").glob("*.toml"))
+    tables = [tomllib.loads(file.read_text()) for file in files]
+    faults = [event for table in tables for event in table.get("event", []) if "fault" in event]
+    lengths = [_seconds(event["fault"]["for"]) for event in faults]
+    starts = [_seconds(event["at"]) for event in faults]
+    ends = [start + length for start, length in zip(starts, lengths, strict=True)]
+    (loop,) = (table["loop"] for table in tables if "loop" in table)
+    told = " ".join((ROOT / "docs" / "simcloud.md").read_text().split())
+    assert (
+        f"in each loop of {_seconds(loop)} s, from second {min(starts)} to second {max(ends)}, "
+        f"each of the {len({event['provider'] for event in faults})} clouds for {min(lengths)} to {max(lengths)} s "
+    ) in told
+    assert {event["provider"] for event in faults} == set(simcloud.PROVIDERS)
+
+
+def _seconds(length: str) -> int:
+    return int(length.removesuffix("s"))

@@ -119,6 +119,16 @@ def test_a_file_that_takes_the_others_place_at_once_is_read_whole(filled: Filled
     assert names(board) == {"new"}
 
 
+def test_a_server_whose_file_becomes_another_kind_says_which_kind_it_is_not(filled: Filled, tmp_path: Path) -> None:
+    with served(filled) as server:
+        delete(tmp_path / "gpufare.db")
+        (tmp_path / "gpufare.db").write_text("Dear database, " * 100)
+        server.board.refresh(filled.now)
+        ready = server.client.get("/readyz")
+    detail = "the database cannot be read (it is not an SQLite database)"
+    assert (ready.status_code, ready.json()["detail"]) == (503, detail)
+
+
 def test_a_worker_polls_on_in_the_file_that_takes_the_deleted_ones_place(tmp_path: Path) -> None:
     file = tmp_path / "gpufare.db"
     engine = open_engine(f"sqlite:///{file}")

@@ -3,7 +3,8 @@
 from alembic import context
 from sqlmodel import SQLModel
 
-import store.tables  # noqa: F401 - its import fills the metadata
+import store.tables
+import store.watch_tables  # noqa: F401 - likewise
 
 context.configure(
     connection=context.config.attributes["connection"],

@@ -72,11 +72,18 @@ class Served:
 @contextmanager
 def serving(home: Path, *arguments: str, **environ: str) -> Iterator[Served]:
     """`gpufare serve` on a free port, until the block is left."""
+    with serving_in(home, home, *arguments, **environ) as served:
+        yield served
+
+
+@contextmanager
+def serving_in(folder: Path, home: Path, *arguments: str, **environ: str) -> Iterator[Served]:
+    """The same, with a working folder that is not its home."""
     stderr = home / "stderr.txt"
     command = [*COMMAND, "serve", "--port", "0", *arguments]
     with (
         stderr.open("wb") as told,
-        subprocess.Popen(command, env=environment(home, **environ), cwd=home, stderr=told) as process,  # noqa: S603
+        subprocess.Popen(command, env=environment(home, **environ), cwd=folder, stderr=told) as process,  # noqa: S603
     ):
         try:
             url = until(lambda: _listening(process, stderr), "the server says where it listens")

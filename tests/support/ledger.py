@@ -27,8 +27,8 @@ WAITS = {
     "vast": "the provider Vast",
     "lambda": "the provider Lambda",
     "accounts": "launches that another account of the provider told of: they are not shared",
-    "watches": "watches",
-    "webhooks": "deliveries to targets",
+    "mark": "a mark on the offer itself, so that no alert of a price rests on it: it is noted only",
+    "distrust": "a measure of how often a state changes, beside launches that fail: `history` has the changes",
 }
 _CASE = re.compile(r"\b(?:B\d{3}|T\d{1,2})\b")
 
