@@ -2,7 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from fractions import Fraction
 from functools import lru_cache
@@ -246,7 +246,7 @@ def _miss(miss: Miss, asked: Asked) -> MissShape:
 
 
 def _fix(fix: Fix, asked: Asked) -> FixShape:
-    return FixShape(fix.change.parameter, fix.change.value, match_shape(fix.match, asked))
+    return FixShape(fix.change.parameter, fix.change.value, match_shape(fix.match, replace(asked, spec=fix.spec)))
 
 
 def _tier(tier: Tier) -> TierShape:

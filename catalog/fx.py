@@ -60,6 +60,13 @@ class Rates:
         whole, rest = divmod(nanos * factor.numerator, factor.denominator)
         return whole + (2 * rest > factor.denominator or (2 * rest == factor.denominator and whole % 2 == 1))
 
+    def exact(self, nanos: int, from_currency: str, to_currency: str) -> int | Fraction | None:
+        """The same without rounding, to compare by: equal amounts stay equal, however many share them."""
+        if from_currency == to_currency:
+            return nanos
+        factor = self._factor(from_currency, to_currency)
+        return None if factor is None else nanos * factor
+
     def rate(self, from_currency: str, to_currency: str) -> Rate | None:
         """The rate that `convert_nanos` uses, to 8 significant digits, for people to see.
 

@@ -62,6 +62,12 @@ class Place:
         """What tells zones apart for every account: the id where there is one."""
         return self.zone_id or self.zone or ""
 
+    @property
+    def finest(self) -> str:
+        """The zone by its name, with the region where that does not say it; the region where no zone is known."""
+        zone = self.zone or self.zone_id
+        return self.region if zone is None else zone if self.region in zone else f"{self.region} {zone}"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PriceNow:

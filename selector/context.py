@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
+from fractions import Fraction
 
 from catalog.fx import Rates
 from catalog.offers import Offer
@@ -29,6 +30,11 @@ class Context:
     def nanos(self, offer: Offer, currency: str) -> int | None:
         """The price of the whole machine for one hour in a currency; None without a price or a rate."""
         return nanos_in(currency, offer, self.rates)
+
+    def exact(self, offer: Offer, currency: str) -> int | Fraction | None:
+        """The same without rounding, to compare by: so the order of two prices is the same in each currency."""
+        price = offer.price
+        return None if price is None else self.rates.exact(price.nanos, price.currency, currency)
 
 
 def nanos_in(currency: str, offer: Offer, rates: Rates) -> int | None:

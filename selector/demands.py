@@ -89,9 +89,9 @@ def tier_of(place: Place, spec: Spec) -> int | Code:
 def no_tier(place: Place, code: Code, spec: Spec) -> Reason:
     """The reason of a place that `tier_of` gives this code."""
     if code is Code.EXCLUDED_PLACE:
-        return Reason(code, f"{place.zone or place.region} is excluded by the question")
+        return Reason(code, f"{place.finest} is excluded by the question")
     here = spec.regions is None or (place.provider, place.region) in spec.regions
-    text = "zone unknown" if here and not place.zone_key else f"{place.zone or place.region} is not asked for"
+    text = "zone unknown" if here and not place.zone_key else f"{place.finest} is not asked for"
     return Reason(code, text)
 
 

@@ -31,7 +31,7 @@ from selector.fixes import Answering, Worth, best_fix
 from selector.job import JobCosts
 from selector.kinds import Kinds
 from selector.numbering import Numbered
-from selector.order import comparable, sort_value
+from selector.order import Value, comparable, sort_value
 from selector.ranking import Fix, Miss
 from selector.reasons import Code
 from selector.sorting import Sorting
@@ -128,15 +128,17 @@ class _Explaining:
         return next((fix for fix in found if fix is not None), None)
 
     def _fix(self, cells: list[int], answering: Answering) -> Fix | None:
-        return best_fix(self._by_worth(cells), answering, self._worth, self._spec, self._context)
+        misses, reasons = self._by_worth(cells), lambda offer: self._miss(offer).reasons
+        return best_fix(misses, answering, self._worth, reasons, self._spec, self._context)
 
     def _worth(self, offer: Offer) -> Worth:
         """What sorts the answers of changed questions: as one answer does, then by the price of the machine."""
-        nanos = self._context.nanos(offer, self._spec.currency)
+        price = self._context.exact(offer, self._spec.currency)
         if self._fix_sort is Sort.JOB_COST and self._spec.job is not None:
-            value = JobCosts(self._spec.job, self._spec.currency, self._context.rates).nanos(offer)
-            return self._class(offer), comparable(value, nanos), nanos or 0
-        return self._class(offer), comparable(sort_value(offer.machine, nanos, self._fix_sort), nanos), nanos or 0
+            value: Value = JobCosts(self._spec.job, self._spec.currency, self._context.rates).nanos(offer)
+        else:
+            value = sort_value(offer.machine, price, self._fix_sort)
+        return self._class(offer), comparable(value, price), self._context.nanos(offer, self._spec.currency) or 0
 
     @property
     def _fix_sort(self) -> Sort:

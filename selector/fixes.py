@@ -1,6 +1,6 @@
 """The one change of a question that would make an offer its answer, where a single reason speaks against it. Pure."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from math import ceil, floor
@@ -11,8 +11,8 @@ from catalog.spec import Spec, number_text
 from catalog.words import Purchase
 from selector.context import Context
 from selector.demands import MINIMA
-from selector.ranking import Change, Fix, Match, Miss
-from selector.reasons import Code
+from selector.ranking import Change, Fix, Miss
+from selector.reasons import Code, Reason
 
 _SHOWN = 10_000
 """Numbers of a question have at most four decimals."""
@@ -20,13 +20,18 @@ _SHOWN = 10_000
 
 _MOST_ASKED = 8
 """Changes that are tried: nearly always the first one's answer is the offer that it was made for."""
-Answering = Callable[[Change], Match | None]
+Answering = Callable[[Change], Fix | None]
 """Answers the question with that change; None where it cannot be asked so, or has no answer then either."""
 Worth = tuple[int, tuple[int, int | Fraction], int]
 
 
 def best_fix(
-    misses: Iterable[Miss], answering: Answering, worth: Callable[[Offer], Worth], spec: Spec, context: Context
+    misses: Iterable[Miss],
+    answering: Answering,
+    worth: Callable[[Offer], Worth],
+    reasons: Callable[[Offer], Sequence[Reason]],
+    spec: Spec,
+    context: Context,
 ) -> Fix | None:
     """The change whose answer is worth the most, of offers that a single reason speaks against.
 
@@ -42,10 +47,22 @@ def best_fix(
         if change is None or change in tried:
             continue
         tried.add(change)
-        match = answering(change)
-        if match is not None and (found is None or worth(match.offer) < worth(found.match.offer)):
-            found = Fix(change, match)
-    return found
+        fix = answering(change)
+        if fix is not None and (found is None or worth(fix.match.offer) < worth(found.match.offer)):
+            found = fix
+    return found and _tightened(found, answering, reasons, spec, context)
+
+
+def _tightened(
+    fix: Fix, answering: Answering, reasons: Callable[[Offer], Sequence[Reason]], spec: Spec, context: Context
+) -> Fix:
+    """The same with no more than its own answer needs: the change may have been made for another, dearer one."""
+    needed = [change_for(reason.code, fix.match.offer, spec, context) for reason in reasons(fix.match.offer)[:1]]
+    own = needed[0] if needed else None
+    if own is None or own == fix.change or own.parameter != fix.change.parameter:
+        return fix
+    tighter = answering(own)
+    return tighter if tighter is not None and tighter.match.offer == fix.match.offer else fix
 
 
 @dataclass(frozen=True, slots=True)

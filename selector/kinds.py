@@ -1,7 +1,8 @@
 """Offers of one kind: on each of them the rules on price and stock say the same, so one example is asked for all.
 
-A kind is: the traits, whether the stock and whether the price is fresh now, and on which side of each price limit the
-offer stands. Beside those the rules read nothing of an offer but its machine and place.
+A kind is: the traits, whether the stock (by `max_age`, and by its feed's own limit) and whether the price is fresh now,
+and on which side of each price limit the offer stands. Beside those the rules read nothing of an offer but its machine
+and place.
 """
 
 from bisect import bisect_right
@@ -32,19 +33,21 @@ class Kinds:
     def of(self, offers: Columns) -> Ints:
         """For each offer the number of its kind."""
         stale = self._stale(offers.times)
-        kinds: Ints = offers.numbers_of(TRAITS) * np.int64(4)
-        kinds += stale[0]
-        kinds += stale[1] * np.int8(2)
+        kinds: Ints = offers.numbers_of(TRAITS) * np.int64(8)
+        for place, which in enumerate(stale):
+            kinds += which * np.int8(1 << place)
         for limit in self._limits:
             kinds *= 4
             kinds += limit.sides(offers)
         return kinds
 
     def _stale(self, times: Ints) -> Mask:
-        """Whether the stock, and whether the price is stale; `max_age` replaces the feed's limit for stock."""
+        """Whether the stock, and whether the price is stale. `max_age` replaces the feed's limit for stock: that is the
+        third row then.
+        """
         starts, ends = times[0::2], times[1::2]
         if self._longest is not None:
-            ends = np.stack([starts[0] + self._longest, ends[1]])
+            starts, ends = starts[[0, 1, 0]], np.stack([starts[0] + self._longest, ends[1], ends[0]])
         stale: Mask = starts > self._now
         stale |= ends < self._now
         return stale

@@ -68,9 +68,7 @@ def _what(offer: Offer) -> str:
 
 
 def _place_and_region(offer: Offer) -> str:
-    place = offer.place
-    zone = place.zone or place.zone_id
-    return place_text(offer) if zone is None or place.region in zone else f"{place.provider} {place.region} {zone}"
+    return f"{offer.place.provider} {offer.place.finest}"
 
 
 def _price(match: Match, spec: Spec, context: Context) -> str:

@@ -15,19 +15,21 @@ _LEVEL_ORDER = {level: place for place, level in enumerate(LEVELS)}
 Value = int | Fraction | None
 
 
-def sort_value(machine: Machine, nanos: int | None, sort: Sort) -> Value:
-    """What `sort` compares, exactly: the price, or the price over GPUs, GiB or TFLOPS; None is unknown, and last."""
-    if sort is Sort.PRICE or nanos is None:
-        return nanos
+def sort_value(machine: Machine, price: Value, sort: Sort) -> Value:
+    """What `sort` compares of a price in nano-units that was not rounded: it, or it over GPUs, GiB or TFLOPS; None is
+    unknown, and last.
+    """
+    if sort is Sort.PRICE or price is None:
+        return price
     over = divisor(machine, sort)
-    return nanos / over if over else None
+    return price / over if over else None
 
 
-def comparable(value: Value, nanos: int | None) -> tuple[int, int | Fraction]:
+def comparable(value: Value, price: Value) -> tuple[int, int | Fraction]:
     """What sorts offers by a value: one that is not known comes after all that are, by its price; the unpriced last."""
     if value is not None:
         return 0, value
-    return (2, 0) if nanos is None else (1, nanos)
+    return (2, 0) if price is None else (1, price)
 
 
 def divisor(machine: Machine, sort: Sort) -> Fraction | None:

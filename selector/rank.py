@@ -13,7 +13,7 @@ from selector.fixes import FIXABLE, Answering
 from selector.index import Index
 from selector.job import JobCosts
 from selector.kinds import Kinds
-from selector.ranking import Change, Match, Ranking, Tier, Verdict
+from selector.ranking import Change, Fix, Match, Ranking, Tier, Verdict
 from selector.reasons import Code
 from selector.unread import Silent, silent_places
 from selector.walk import TierWalk, Walk
@@ -78,9 +78,10 @@ def _silent(index: Index, spec: Spec, context: Context) -> list[Silent]:
 
 
 def _answerer(index: Index, context: Context, asking: Asking) -> Answering:
-    def answer(change: Change) -> Match | None:
+    def answer(change: Change) -> Fix | None:
         changed = asking(change)
-        return None if changed is None else best(index, changed, context)
+        match = None if changed is None else best(index, changed, context)
+        return None if changed is None or match is None else Fix(change, match, changed)
 
     return answer
 
@@ -155,6 +156,7 @@ def _tier(number: int, walk: Walk, spec: Spec, answering: int | None, verdict: V
     if passed_over is Verdict.NOT_OFFERED_HERE and verdict in (Verdict.NO_SUCH_MACHINE, Verdict.NO_SOURCE):
         passed_over = verdict  # what holds of every place holds here
     regions = spec.fallback[number - 1] if number else spec.primary_regions or ()
+    by_zone = not number and spec.zones is not None
     return Tier(
         tier=number,
         regions=tuple(sorted({region for _, region in regions})),
@@ -164,7 +166,7 @@ def _tier(number: int, walk: Walk, spec: Spec, answering: int | None, verdict: V
         unknown=tier.counts[Standing.UNCONFIRMED],
         stale=tier.counts[Standing.STALE],
         passed_over=passed_over,
-        about=walk.regions(tier.kinds.get(passed_over, ())) if passed_over else (),
+        about=walk.places(tier.kinds.get(passed_over, ()), zones=by_zone) if passed_over else (),
         unread=silent.unread if answering is None or number <= answering else (),
         off=silent.off if passed_over is Verdict.NO_SOURCE else (),
         nearness=spec.nearness_of(number),

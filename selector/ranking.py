@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from catalog.fx import Rate
 from catalog.offers import Offer
-from catalog.spec import Nearness
+from catalog.spec import Nearness, Spec
 from selector.reasons import Reason
 
 
@@ -60,6 +60,8 @@ class Fix:
 
     change: Change
     match: Match
+    spec: Spec
+    """What the question so changed means."""
 
 
 class OffPlace(NamedTuple):
@@ -88,7 +90,9 @@ class Tier:
     passed_over: Verdict | None
     """Why the answer is not from this tier; None for the one that answered and those after it."""
     about: tuple[str, ...] = ()
-    """The regions that `passed_over` is said of, sorted: those with the offers that are out, too dear, unconfirmed."""
+    """The regions that `passed_over` is said of, or the zones where these are asked for, sorted: those with the offers
+    that are out, too dear, unconfirmed.
+    """
     unread: tuple[str, ...] = ()
     """The places of this tier of which a source was not read yet, sorted; told of each tier up to the answer's."""
     off: tuple[OffPlace, ...] = ()

@@ -259,8 +259,9 @@ def _with_fix(index: Index, option: Option, ranking: Ranking, context: Context) 
         return ranking
     others = _options(option.question.changed(ranking.fix.change))
     usual, spare = _chosen(others, [best(index, other.spec, context) for other in others], context)
-    _, match = usual or spare or (option, ranking.fix.match)
-    return replace(ranking, fix=Fix(ranking.fix.change, match), rates=_rates(ranking, match, option.spec, context))
+    chosen, match = usual or spare or (option, ranking.fix.match)
+    fix = Fix(ranking.fix.change, match, chosen.spec)
+    return replace(ranking, fix=fix, rates=_rates(ranking, match, option.spec, context))
 
 
 def _rates(ranking: Ranking, shown: Match, spec: Spec, context: Context) -> tuple[Rate, ...]:
@@ -296,7 +297,7 @@ def _order(match: Match, spec: Spec, context: Context) -> tuple[bool, int, int, 
     if spec.sort is Sort.JOB_COST and spec.job is not None:
         value: Value = JobCosts(spec.job, spec.currency, context.rates).nanos(offer)
     else:
-        value = sort_value(offer.machine, match.nanos, spec.sort)
+        value = sort_value(offer.machine, context.exact(offer, spec.currency), spec.sort)
     doubted = spec.stock is StockWish.PREFER and not match.confirmed
     return (doubted, match.tier, rank_class(offer, stands, spec, context), value is None, value or 0)
 

@@ -152,13 +152,16 @@ class Sorting:
         return list(zip(*columns, strict=True))
 
     def _value(self, row: int) -> _Comparable:
-        return comparable(self._exact(row), self.nanos(row))
+        return comparable(self._exact(row), self._price(row))
 
     def _exact(self, row: int) -> Value:
         offer = self._rows.offer(row)
         if self._costs is not None:
             return self._costs.nanos(offer)
-        return sort_value(offer.machine, self.nanos(row), self._sort)
+        return sort_value(offer.machine, self._price(row), self._sort)
+
+    def _price(self, row: int) -> Value:
+        return self._context.exact(self._rows.offer(row), self._currency)
 
 
 class _Factors(dict[str | None, float]):

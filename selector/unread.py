@@ -38,7 +38,13 @@ def silent_places(
         return Silent((), ())
     demands = place_demands(spec, context.accounts)
     here = None if regions is None else {key for key in regions if _allowed(key, spec, demands)}
-    unread = (name for key in context.unread if _allowed(key, spec, demands) for name in _names(key, here))
+    whole = {(provider, "") for provider, place in context.unread if not place}
+    unread = (
+        name
+        for key in context.unread
+        if (key in whole or (key[0], "") not in whole) and _allowed(key, spec, demands)
+        for name in _names(key, here)
+    )
     asked = frozenset((name, "") for name in spec.provider_names) if regions is None else regions
     return Silent(tuple(sorted(set(unread))), tuple(sorted(_off(asked, spec, context, known))))
 

@@ -116,13 +116,13 @@ class Walk:
         """The kinds of all tiers."""
         return list(self._kinds.values())
 
-    def regions(self, kinds: Iterable[Kind]) -> tuple[str, ...]:
-        """The regions with offers of these kinds, sorted."""
+    def places(self, kinds: Iterable[Kind], *, zones: bool) -> tuple[str, ...]:
+        """The regions, or zones, with offers of these kinds, sorted."""
         numbers = [kind.number for kind in kinds]
         if not numbers:
             return ()
-        places = self._rows.numbers_of(PLACE)[among(self._cells, numbers)]
-        return tuple(sorted({place.region for place in self._candidates.things(PLACE, places)}))
+        places = self._candidates.things(PLACE, self._rows.numbers_of(PLACE)[among(self._cells, numbers)])
+        return tuple(sorted({place.finest if zones else place.region for place in places}))
 
     def _level(self, row: int) -> int:
         """Of equal prices and levels the provider's own offer goes before one that is sold on."""

@@ -50,8 +50,8 @@ def standing(offer: Offer, spec: Spec, context: Context) -> Standing:
     stock = offer.stock_at(now)
     if stock.restricted_at(now, spec.max_age):
         return Standing.RESTRICTED
-    if stock.level is Level.OUT and not stock.stale(now, spec.max_age):
-        return Standing.OUT
+    if stock.level is Level.OUT and not (stock.stale(now, spec.max_age) and stock.stale(now)):
+        return Standing.OUT  # what counts as out is not to be had for being asked about more strictly
     return Standing.STALE if is_stale(offer, spec, context) else Standing.UNCONFIRMED
 
 
@@ -204,6 +204,8 @@ def _stock_reason(stands: Standing, offer: Offer, context: Context) -> Reason:
         return Reason(Code.STALE, f"out of stock when last seen {seen}")
     if stands is Standing.STALE and stock.tells_level:
         return Reason(Code.STALE, f"stale: stock seen {seen}{_price_age(offer, context)}")
+    if stock.tells_level:
+        return Reason(Code.NOT_CONFIRMED, f"{stock.level.replace('_', ' ')} ({stock.evidence}), without a fresh price")
     return Reason(Code.NOT_CONFIRMED, f"stock {stock.level.replace('_', ' ')} ({stock.evidence}), not confirmed")
 
 

@@ -128,7 +128,7 @@ def _change(each: Offer, spec: Spec) -> Change | None:
 
 def _worth(each: Offer, spec: Spec) -> tuple[int, int, Fraction]:
     """Confirmed first unless any stock does, then fresh; then by what is compared, per GPU where that is the price."""
-    nanos, machine = CONTEXT.nanos(each, spec.currency), each.machine
+    nanos, machine = CONTEXT.exact(each, spec.currency), each.machine
     value: int | Fraction | None = None if nanos is None else nanos / (machine.gpu_count or Fraction(1))
     if spec.sort is Sort.JOB_COST and spec.job is not None:
         value = JobCosts(spec.job, spec.currency, RATES).nanos(each)

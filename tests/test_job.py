@@ -119,3 +119,11 @@ def test_what_would_cost_less_for_the_job_is_named_where_the_price_is_compared()
     )
     for same in ({"hours": "730"}, {"hours": "10", "sort": "job_cost"}, {"hours": "10", "purchase": "month"}):
         assert "there is" not in here.said(**asked | same)
+
+
+def test_the_answer_of_a_changed_job_costs_what_that_job_does() -> None:
+    here = Here(offers=[windowed(1)])
+    asked = {"gpu": "a100-80g", "purchase": "capacity_block", "hours": "49", "sort": "job_cost"}
+    shown = here.shown(**asked).fix
+    assert shown is not None
+    assert (shown.parameter, shown.value, shown.offer.job_cost) == ("hours", "24", "96")

@@ -1037,3 +1037,46 @@ def test_a_change_is_told_by_what_the_question_compares() -> None:
     fix = Here(offers=[small, large]).cheapest(**asked).fix
     assert fix is not None
     assert fix.match.offer == large
+
+
+def test_a_change_is_no_looser_than_its_own_answer_needs() -> None:
+    one = offer(price="1.5459", instance_type="ONE")
+    eight = offer(price="9.7352", count=8, instance_type="EIGHT")
+    fix = Here(offers=[one, eight]).cheapest(gpu="a100-80g", count="1..8", max_price="0.7").fix
+    assert fix is not None
+    assert (str(fix.change), fix.match.offer) == ("with max_price=1.5459", one)
+
+
+def test_the_order_of_two_prices_is_the_same_in_each_currency() -> None:
+    """Ties per GPU are ties in every currency: a price that is converted is not rounded before it is divided."""
+    sizes = {count: offer(price=f"{count}.7", currency="CNY", count=1, instance_type=f"M{count}") for count in (1,)}
+    sizes |= {
+        count: offer(price=str(Decimal("1.7") * count), currency="CNY", count=count, instance_type=f"M{count}")
+        for count in (3, 7)
+    }
+    here = Here(offers=list(sizes.values()))
+    for currency in ("CNY", "USD"):
+        asked = {"gpu": "a100-80g", "count": "1..", "sort": "price_per_gpu", "currency": currency}
+        assert best_of(here.cheapest(**asked)) == sizes[1], "of equals the first name"
+
+
+def test_a_question_for_a_zone_is_answered_of_the_zone() -> None:
+    gone, there = (
+        offer("runpod", "US", "US-TX-3", country="US", level="out"),
+        offer("runpod", "US", "US-KS-2", country="US"),
+    )
+    here = Here(offers=[gone, there])
+    assert here.said(gpu="a100-80g", zone="US-TX-3").startswith("a100-80g is out of stock at US-TX-3; nearest: ")
+    said = here.said(gpu="a100-80g", zone="US-TX-3", fallback="runpod:US")
+    assert said.endswith("; fallback, because US-TX-3 is out of stock.")
+    azure = offer("azure", "eastus", "1", country="US", level="out")
+    assert "is out of stock at eastus 1; " in Here(offers=[azure]).said(gpu="a100-80g", zone="azure:1")
+
+
+def test_asking_more_strictly_makes_nothing_answerable_that_is_out() -> None:
+    out = offer(level="out", age=timedelta(seconds=40))
+    for stock in ("prefer", "any"):
+        assert cheapest(out, stock=stock, max_age="1s").verdict is Verdict.OUT_OF_STOCK
+    hour_old = offer(level="out", age=timedelta(hours=1))
+    assert cheapest(hour_old, max_age="2h").verdict is Verdict.OUT_OF_STOCK
+    assert cheapest(hour_old).verdict is Verdict.UNCONFIRMED

@@ -192,9 +192,9 @@ class Rules:
             assert self.spec.job is not None
             value: Value = JobCosts(self.spec.job, self.spec.currency, RATES).nanos(each)
         else:
-            value = sort_value(each.machine, self.nanos(each), self.spec.sort)
-        nanos = self.nanos(each)
-        unknown = (2, 0) if nanos is None else (1, nanos)
+            value = sort_value(each.machine, CONTEXT.exact(each, self.spec.currency), self.spec.sort)
+        price = CONTEXT.exact(each, self.spec.currency)
+        unknown = (2, 0) if price is None else (1, price)
         first = (
             self.tier(each),
             rank_class(each, stands, self.spec, CONTEXT),
@@ -232,14 +232,15 @@ class Rules:
         ]
         return sorted(misses, key=lambda miss: (len(miss.reasons), *self._worth(miss), names(miss.offer)))
 
-    def _worth(self, miss: Miss) -> tuple[int, int]:
+    def _worth(self, miss: Miss) -> tuple[int, int | Fraction]:
         """Its price, or the cost of the job where that is compared."""
-        value, job = miss.nanos, self.spec.job
+        price, job = CONTEXT.exact(miss.offer, self.spec.currency), self.spec.job
+        value = price
         if self.spec.sort is Sort.JOB_COST and job is not None:
             value = JobCosts(job, self.spec.currency, RATES).nanos(miss.offer)
         if value is not None:
             return 0, value
-        return (2, 0) if miss.nanos is None else (1, miss.nanos)
+        return (2, 0) if price is None else (1, price)
 
 
 def _machine_at(each: Offer) -> tuple[str, ...]:

@@ -151,7 +151,7 @@ def _confirmed(each: Offer, question: dict[str, str]) -> bool:
 
 def _value(each: Offer, question: dict[str, str]) -> Fraction:
     assert each.price is not None
-    nanos = RATES.convert_nanos(each.price.nanos, each.price.currency, question.get("currency", "USD"))
+    nanos = RATES.exact(each.price.nanos, each.price.currency, question.get("currency", "USD"))
     assert nanos is not None
     count = each.machine.gpu_count
     assert count is not None

@@ -9,7 +9,6 @@ from urllib.parse import quote
 
 import pytest
 
-from alerts.format_standard import new_secret
 from api.guard import MAX_BODY_BYTES
 from catalog.watches import Format, Target
 from store import outbox, watches
@@ -130,8 +129,9 @@ def base64_of(count: int) -> str:
     return b64encode(b"k" * count).decode()
 
 
-@pytest.mark.parametrize("secret", [f"whsec_{base64_of(24)}", f"whsec_{base64_of(64)}", new_secret()])
-def test_a_secret_of_standard_webhooks_may_be_given(server: Server, secret: str) -> None:
+@pytest.mark.parametrize("size", [24, 32, 64])
+def test_a_secret_of_standard_webhooks_may_be_given(server: Server, size: int) -> None:
+    secret = f"whsec_{base64_of(size)}"
     assert server.post("/targets", OPS | {"secret": secret}, 201)["secret"] == secret
 
 

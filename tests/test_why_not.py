@@ -90,7 +90,7 @@ BARE = {"vcpus": None, "memory_gib": None}
         ({"mainland_china": True}, {"mainland_china": "false"}, Code.MAINLAND_CHINA, "mainland_china true"),
         ({}, {"mainland_china": "false"}, Code.MAINLAND_CHINA_UNKNOWN, "mainland_china unknown"),
         ({}, {"region": "!ap-guangzhou"}, Code.EXCLUDED_PLACE, "ap-guangzhou is excluded by the question"),
-        ({"zone": "z1"}, {"zone": "!z1"}, Code.EXCLUDED_PLACE, "z1 is excluded by the question"),
+        ({"zone": "z1"}, {"zone": "!z1"}, Code.EXCLUDED_PLACE, "ap-guangzhou z1 is excluded by the question"),
         ({}, {"region": "ap-nanjing"}, Code.NOT_HERE, "ap-guangzhou is not asked for"),
         ({}, {"zone": "ap-guangzhou-1"}, Code.NOT_HERE, "zone unknown"),
         ({}, {"purchase": "month"}, Code.PURCHASE, "on_demand is not month"),

@@ -7,6 +7,8 @@ from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from fractions import Fraction
 
+from api.answers import Asked, cheapest_shape
+from api.shapes import CheapestShape
 from catalog.facts import Machine
 from catalog.fx import Rate, Rates
 from catalog.money import price_nanos
@@ -123,6 +125,11 @@ class Here:
         index, context = self._index(), self._context()
         spec = understand(_lists(params), self.world(index), self.defaults, endpoint="cheapest")
         return rank(index, spec, context, asking(_lists(params), self.world(index), self.defaults))
+
+    def shown(self, **params: str) -> CheapestShape:
+        """The answer as JSON has it."""
+        spec = understand(_lists(params), self.world(), self.defaults, endpoint="cheapest")
+        return cheapest_shape(self.cheapest(**params), Asked(spec, self._context()), ())
 
     def said(self, **params: str) -> str:
         """The answer's sentence."""
