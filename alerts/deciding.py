@@ -4,7 +4,8 @@ The rules stand as tables in docs/alerts.md. Stock is told of where it was SEEN 
 poll that failed nor time makes an event of stock, they only keep one from being seen.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from fractions import Fraction
@@ -14,6 +15,8 @@ import msgspec
 from alerts.memory import Memory, Pending, PriceTold
 from catalog.watches import CHOSEN, EventType, OfferKey, Sight, State, Watch
 
+MOST_PENDING = 50
+"""Offers that a change under way remembers."""
 _COUNTED = frozenset({*CHOSEN, EventType.REMINDER})
 """What the daily cap is about: the rest is about the watching itself."""
 _ALWAYS = frozenset(EventType) - frozenset(CHOSEN)
@@ -46,11 +49,16 @@ def first(watch: Watch, sight: Sight) -> Memory:
     return msgspec.structs.replace(memory, blind=sight.blind, beat_at=sight.now)
 
 
+def is_over(watch: Watch, memory: Memory) -> bool:
+    """Whether the watch has ended and said so."""
+    return memory.expired is not None and memory.expired == watch.expires_at
+
+
 def decide(watch: Watch, memory: Memory, sight: Sight) -> tuple[Memory, list[Telling]]:
     """What is remembered after a look, and what there is to tell, of the types that the watch asks for."""
-    if memory.expired:
+    if is_over(watch, memory):
         return memory, []
-    tellings: list[Telling] = []
+    memory, tellings = _not_ahead(memory, sight.now), list[Telling]()
     for rule in (_stock, _low, _below, _best, _price, _sources, _clock):
         memory, told = rule(watch, memory, sight)
         tellings += told
@@ -61,7 +69,7 @@ def decide(watch: Watch, memory: Memory, sight: Sight) -> tuple[Memory, list[Tel
 
 def due_at(watch: Watch, memory: Memory) -> datetime | None:
     """When time alone may change something: a hold runs out, a reminder is due. None where it does not."""
-    if memory.expired:
+    if is_over(watch, memory):
         return None
     waits: tuple[tuple[datetime | None, timedelta | None], ...] = (
         (_since(memory.going_out), watch.hold),
@@ -81,12 +89,33 @@ def _since(pending: Pending | None) -> datetime | None:
     return None if pending is None else pending.since
 
 
+def _not_ahead(memory: Memory, now: datetime) -> Memory:
+    """Without times that are yet to come: a clock that was since set back has written them."""
+
+    def held(pending: Pending | None) -> Pending | None:
+        if pending is None:
+            return None
+        offers = tuple((key, min(seen, now)) for key, seen in pending.offers)
+        return msgspec.structs.replace(pending, since=min(pending.since, now), offers=offers)
+
+    def at(time: datetime | None) -> datetime | None:
+        return time and min(time, now)
+
+    return msgspec.structs.replace(
+        memory,
+        going_out=held(memory.going_out),
+        coming_back=held(memory.coming_back),
+        getting_low=held(memory.getting_low),
+        told_at=at(memory.told_at),
+        beat_at=at(memory.beat_at),
+        reminded_at=at(memory.reminded_at),
+    )
+
+
 # --- stock
 
 
 def _stock(watch: Watch, memory: Memory, sight: Sight) -> tuple[Memory, list[Telling]]:
-    unknown = memory.unknown & (sight.stale | sight.confirmed)  # the others were seen to be out, or are gone
-    memory = msgspec.structs.replace(memory, unknown=unknown)
     if memory.told is State.UNKNOWN:
         return _begun(memory, sight), []
     if memory.told is State.AVAILABLE:
@@ -98,32 +127,39 @@ def _begun(memory: Memory, sight: Sight) -> Memory:
     """The first known state is what there was before anybody was told."""
     if sight.state is State.UNKNOWN:
         return memory
-    named = sight.stale if sight.state is State.OUT else frozenset[OfferKey]()
-    low = sight.only_low
-    return msgspec.structs.replace(memory, told=sight.state, told_at=sight.now, unknown=named, low=low)
+    had = sight.unaffordable if sight.state is State.OUT else frozenset[OfferKey]()
+    return msgspec.structs.replace(memory, told=sight.state, told_at=sight.now, had=had, low=sight.only_low)
 
 
 def _going_out(watch: Watch, memory: Memory, sight: Sight) -> tuple[Memory, list[Telling]]:
-    pending = _pending(memory.going_out, sight, State.OUT, changed=sight.went_out)
-    if pending is None or not _lasted(pending, watch.hold, sight, State.OUT):
+    pending = _pending(memory.going_out, sight, State.OUT, sight.out, sight.went_out)
+    if pending is None or not _lasted(pending, watch.hold, sight, sight.out):
         return msgspec.structs.replace(memory, going_out=pending), []
     told = msgspec.structs.replace(
-        memory, told=State.OUT, told_at=sight.now, going_out=None, unknown=sight.stale, low=False, reminded_at=None
+        memory,
+        told=State.OUT,
+        told_at=sight.now,
+        going_out=None,
+        had=sight.unaffordable,
+        low=False,
+        reminded_at=None,
     )
     return told, [_of_stock(EventType.STOCK_OUT, State.AVAILABLE, State.OUT, pending)]
 
 
 def _coming_back(watch: Watch, memory: Memory, sight: Sight) -> tuple[Memory, list[Telling]]:
-    changed = bool(sight.came or memory.unknown & sight.confirmed)
-    pending = _pending(memory.coming_back, sight, State.AVAILABLE, changed=changed)
-    if pending is None or not _lasted(pending, watch.hold_back, sight, State.AVAILABLE):
+    had = (memory.had - sight.out.keys()) | sight.first_read
+    changed = frozenset(sight.confirmed.keys() - had)
+    memory = msgspec.structs.replace(memory, had=had)
+    pending = _pending(memory.coming_back, sight, State.AVAILABLE, sight.confirmed, changed)
+    if pending is None or not _lasted(pending, watch.hold_back, sight, sight.confirmed):
         return msgspec.structs.replace(memory, coming_back=pending), []
     told = msgspec.structs.replace(
         memory,
         told=State.AVAILABLE,
         told_at=sight.now,
         coming_back=None,
-        unknown=frozenset(),
+        had=frozenset(),
         low=sight.only_low,
         reminded_at=None,
     )
@@ -138,16 +174,24 @@ def _low(watch: Watch, memory: Memory, sight: Sight) -> tuple[Memory, list[Telli
         return msgspec.structs.replace(memory, getting_low=None, low=False), []
     if memory.low:
         return memory, []
-    changed = sight.only_low and (sight.went_low or sight.went_out)
-    pending = _pending(memory.getting_low, sight, State.AVAILABLE, changed=changed)
-    if pending is None or not _lasted(pending, watch.hold, sight, State.AVAILABLE):
+    worse = sight.only_low and (sight.went_low or sight.went_out)
+    changed = frozenset(sight.confirmed) if worse else frozenset[OfferKey]()
+    pending = _pending(memory.getting_low, sight, State.AVAILABLE, sight.confirmed, changed)
+    if pending is None or not _lasted(pending, watch.hold, sight, sight.confirmed):
         return msgspec.structs.replace(memory, getting_low=pending), []
     told = msgspec.structs.replace(memory, getting_low=None, low=True)
     return told, [_of_stock(EventType.STOCK_LOW, State.AVAILABLE, State.AVAILABLE, pending)]
 
 
-def _pending(pending: Pending | None, sight: Sight, wanted: State, *, changed: bool) -> Pending | None:
-    """The change that is under way: begun by what was seen to change, ended by the contrary.
+def _pending(
+    pending: Pending | None,
+    sight: Sight,
+    wanted: State,
+    there: Mapping[OfferKey, datetime],
+    changed: AbstractSet[OfferKey],
+) -> Pending | None:
+    """The change that is under way: begun by what was seen to change, ended by the contrary, or where nothing that
+    changed is seen any more.
 
     While nothing is seen at all it begins anew, since nobody knows that it lasts.
     """
@@ -155,18 +199,30 @@ def _pending(pending: Pending | None, sight: Sight, wanted: State, *, changed: b
         return pending and msgspec.structs.replace(pending, since=sight.now)
     if sight.state is not wanted:
         return None
-    if pending is not None or not changed:
+    if pending is not None and any(key in there for key, _ in pending.offers):
         return pending
-    return Pending(since=sight.now, evidence_at=sight.evidence_at, at_once=sight.at_once)
+    if not changed:
+        return None
+    offers = tuple((key, there[key]) for key in sorted(changed)[:MOST_PENDING])
+    return Pending(since=sight.now, offers=offers, at_once=_at_once(changed, sight))
 
 
-def _lasted(pending: Pending, hold: timedelta, sight: Sight, wanted: State) -> bool:
+def _at_once(changed: AbstractSet[OfferKey], sight: Sight) -> str | None:
+    """The one provider that all of it is of, where nearly everything of those regions changed."""
+    providers = {key[0] for key in changed}
+    return min(providers) if len(providers) == 1 and {key[:2] for key in changed} <= sight.at_once else None
+
+
+def _lasted(pending: Pending, hold: timedelta, sight: Sight, there: Mapping[OfferKey, datetime]) -> bool:
     """Whether it has lasted, and was seen by a second poll where there are two in that time."""
-    if sight.state is not wanted or sight.now - pending.since < hold:
+    if sight.now - pending.since < hold or not there:
         return False
-    polled_twice = sight.interval is not None and 2 * sight.interval <= hold
-    before, now = pending.evidence_at, sight.evidence_at
-    return not polled_twice or before is None or (now is not None and now > before)
+    return any(_seen_again(key, at, hold, sight, there) for key, at in pending.offers if key in there)
+
+
+def _seen_again(key: OfferKey, at: datetime, hold: timedelta, sight: Sight, there: Mapping[OfferKey, datetime]) -> bool:
+    interval = sight.intervals.get(key[0])
+    return interval is None or 2 * interval > hold or there[key] > at
 
 
 def _of_stock(kind: EventType, before: State, after: State, pending: Pending) -> Telling:
@@ -186,6 +242,10 @@ def _known(memory: Memory, sight: Sight) -> Memory:
 
 def _below(watch: Watch, memory: Memory, sight: Sight) -> tuple[Memory, list[Telling]]:
     """Told once below the limit, and again once it was at it or above."""
+    limit = None if watch.price_below is None else f"{watch.price_below:f}"
+    if limit != memory.limit:  # the first look at it: without a price it is not below
+        below = watch.price_below is not None and sight.value is not None and sight.value < Fraction(watch.price_below)
+        return msgspec.structs.replace(memory, below=below, limit=limit), []
     if watch.price_below is None or sight.value is None:
         return memory, []
     below = sight.value < Fraction(watch.price_below)
@@ -229,17 +289,23 @@ def _sources(_watch: Watch, memory: Memory, sight: Sight) -> tuple[Memory, list[
         for kind, providers in ((EventType.SOURCE_STALE, gone), (EventType.SOURCE_BACK, back))
         if providers
     ]
-    return msgspec.structs.replace(memory, blind=(memory.blind | gone) - back), tellings
+    # Of a provider that has no match any more nothing is believed.
+    return msgspec.structs.replace(memory, blind=(memory.blind & sight.lapsed) | gone), tellings
 
 
 def _clock(watch: Watch, memory: Memory, sight: Sight) -> tuple[Memory, list[Telling]]:
     """What is told by the clock alone."""
-    now, tellings = sight.now, []
+    now = sight.now
     if watch.expires_at is not None and now >= watch.expires_at:
-        return msgspec.structs.replace(memory, expired=True), [Telling(type=EventType.EXPIRED, since=watch.expires_at)]
+        held = [Telling(type=EventType.SUMMARY, since=now, held=memory.held)] if memory.held else []
+        memory = msgspec.structs.replace(memory, expired=watch.expires_at, held={})
+        return memory, [*held, Telling(type=EventType.EXPIRED, since=watch.expires_at)]
+    tellings: list[Telling] = []
     reminded = memory.reminded_at or memory.told_at
-    if memory.told is State.OUT and _over(reminded, watch.remind, now):
-        tellings.append(Telling(type=EventType.REMINDER, since=memory.told_at or now, states=(State.OUT, State.OUT)))
+    still_out = memory.told is State.OUT and sight.state is not State.AVAILABLE
+    if still_out and _over(reminded, watch.remind, now):
+        since = memory.told_at or now
+        tellings.append(Telling(type=EventType.REMINDER, since=since, states=(State.OUT, State.OUT)))
         memory = msgspec.structs.replace(memory, reminded_at=now)
     if _over(memory.beat_at, watch.heartbeat, now):
         tellings.append(Telling(type=EventType.HEARTBEAT, since=memory.since or now))

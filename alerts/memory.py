@@ -13,8 +13,8 @@ class Pending(msgspec.Struct, frozen=True, kw_only=True):
     """A change of stock that was seen and is not told yet: it must last."""
 
     since: datetime
-    evidence_at: datetime | None = None
-    """When what it rests on was last seen, as the change began."""
+    offers: tuple[tuple[OfferKey, datetime], ...]
+    """Those that changed, and when each was last seen so as the change began."""
     at_once: str | None = None
     """The provider of which nearly everything changed with it."""
 
@@ -43,10 +43,14 @@ class Memory(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     getting_low: Pending | None = None
     low: bool = False
     """Whether low was told, and has been so ever since."""
-    unknown: frozenset[OfferKey] = frozenset()
-    """Offers that were named as unknown when out was told, and that nobody has seen to be out since."""
+    had: frozenset[OfferKey] = frozenset()
+    """While out is believed: what is in stock all along and did not match by its price. Any other offer that is
+    confirmed was out, unseen or not there when out was told, so it brings stock back.
+    """
     below: bool | None = None
     """Whether the price was below the limit; None until one was seen."""
+    limit: str | None = None
+    """The limit that this is about: below another one is no news."""
     price: PriceTold | None = None
     best: OfferKey | None = None
     blind: frozenset[str] = frozenset()
@@ -60,7 +64,8 @@ class Memory(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Types of events that the daily cap held back, and how many."""
     begun: tuple[tuple[OfferKey, Level], ...] = ()
     """The levels that a new watch's first look saw, until its first evaluation."""
-    expired: bool = False
+    expired: datetime | None = None
+    """The end of the watch that was told."""
     problem: str | None = None
     """Why the watch can no longer be understood."""
 

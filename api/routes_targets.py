@@ -1,5 +1,6 @@
 """Whom to tell: targets."""
 
+import asyncio
 from http import HTTPStatus
 from typing import Annotated
 
@@ -15,6 +16,8 @@ from store import outbox, watches
 from store.watches import InUse, KeptTarget, Taken
 
 Name = Annotated[str, Path(examples=["ops"])]
+MOST_LOOKUPS = 4
+"""Names that are looked up at once: one that hangs holds a thread that the other endpoints share."""
 MANAGED = "a file decides what becomes of it (`gpufare watch apply`): change it there"
 
 
@@ -22,6 +25,7 @@ def router(serving: Serving) -> APIRouter:
     """The routes."""
     routes = APIRouter(prefix="/targets", tags=["watches"])
     created, accepted = HTTPStatus.CREATED, HTTPStatus.ACCEPTED
+    lookups = asyncio.Semaphore(MOST_LOOKUPS)
     unknown, conflict, unusable = HTTPStatus.NOT_FOUND, HTTPStatus.CONFLICT, HTTPStatus.SERVICE_UNAVAILABLE
 
     @routes.get("", responses=answers(TargetsShape, unusable))
@@ -36,7 +40,8 @@ def router(serving: Serving) -> APIRouter:
         """Make a target. Its secret is shown here, and never again."""
         only_parameters(request)
         asked = await body_as(request, TargetRequest)
-        return json_response(await in_database(_make, serving, asked), created)
+        async with lookups:
+            return json_response(await in_database(_make, serving, asked), created)
 
     @routes.patch(
         "/{name}",
@@ -47,7 +52,8 @@ def router(serving: Serving) -> APIRouter:
         """Change a target, and revive it if it was dead. What is not said stays as it is."""
         only_parameters(request)
         asked = await body_as(request, TargetChange)
-        return json_response(await in_database(_change, serving, name, asked))
+        async with lookups:
+            return json_response(await in_database(_change, serving, name, asked))
 
     @routes.delete("/{name}", status_code=204, responses=no_answer(unknown, conflict, unusable))
     async def remove(request: Request, name: Name) -> Response:
@@ -100,7 +106,7 @@ def _remove(serving: Serving, name: str) -> None:
     if known_target(serving, name).managed:
         raise Problem(HTTPStatus.CONFLICT, f"The target {name} stands in a file: {MANAGED}.")
     try:
-        removed = watches.remove_target(serving.engine, name)
+        removed = watches.remove_target(serving.engine, name, serving.now())
     except InUse as error:
         naming = ", ".join(error.watches)
         said = f"The target {name} is named by the watches {naming}: change or remove those first."

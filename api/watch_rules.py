@@ -60,10 +60,15 @@ def looks_anew(before: Watch, after: Watch, now: datetime) -> bool:
     """Whether what was seen so far says nothing of what the watch is now: its events would compare two things."""
     ended = before.expires_at is not None and before.expires_at <= now
     return (
-        (before.spec, before.price_below) != (after.spec, after.price_below)
+        _plainly(before.spec) != _plainly(after.spec)
         or (before.paused and not after.paused)
         or (ended and (after.expires_at is None or after.expires_at > now))
     )
+
+
+def _plainly(spec: Mapping[str, Sequence[str]]) -> dict[str, list[str]]:
+    """The same for specs that differ in case, blanks or order alone."""
+    return {name: sorted(text.strip().casefold() for text in texts) for name, texts in spec.items()}
 
 
 # --- field by field

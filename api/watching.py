@@ -36,7 +36,8 @@ def first_look(serving: Serving, watch: Watch, now: datetime) -> Memory:
     here and now.
     """
     spec = require_understood(watch, serving.board.view.world, serving.config.defaults)
-    view = look(serving.board.index, spec, serving.board.context(now), Handled())
+    failing = frozenset(one.name for one in serving.board.view.providers if one.fails)
+    view = look(serving.board.index, spec, serving.board.context(now), Handled(failing=failing))
     return msgspec.structs.replace(first(watch, view.sight), begun=tuple(islice(_levels(view, now), MOST_BEGUN)))
 
 
@@ -101,7 +102,7 @@ class Shown:
     def forget(self, *, all_but: Iterable[str]) -> None:
         """Forget what is known of watches that are gone."""
         stay = set(all_but)
-        for watch_id in [one for one in self._known if one not in stay]:
+        for watch_id in [one for one in list(self._known) if one not in stay]:  # others add to it meanwhile
             self._known.pop(watch_id, None)
 
     def _of_targets(self, watch: Watch, targets: Mapping[str, KeptTarget]) -> Iterator[str]:

@@ -27,7 +27,8 @@ from bench.writes import EVERY, Answers, claimed, opened, planned, recorded, sta
 from catalog.fx import ecb_rates
 from catalog.watches import CHOSEN, Format, Target, Watch
 from catalog.words import Level
-from scheduler.evaluator import Evaluator, Rules
+from scheduler.evaluator import Evaluator
+from scheduler.market import Rules
 from selector.question import understand
 from selector.watching import Handled, level_told, look, offer_key
 from store import watches
@@ -129,10 +130,13 @@ def _regions(engine: Engine) -> list[tuple[str, str]]:
 
 
 def _watches(now: datetime, count: int) -> Iterator[Watch]:
-    """The stored questions as watches, over and over, told of everything."""
+    """The stored questions as watches, over and over, told of everything: each a question of its own, by a limit that
+    nothing breaks, so that no two share a look.
+    """
     asked = [parse_qs(question) for question in questions()]
     for number in range(count):
         spec = {name: tuple(texts) for name, texts in asked[number % len(asked)].items() if name not in _NO_WATCH}
+        spec.setdefault("max_price_per_gpu", (str(100_000 + number),))
         yield Watch(
             id=f"w_{number}",
             name=f"w{number}",

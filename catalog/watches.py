@@ -1,7 +1,7 @@
 """The words of watching: what can be told, to whom, in which form."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from decimal import Decimal
 from enum import StrEnum
@@ -94,6 +94,10 @@ it is sold on from; "" where there is none.
 """
 
 
+RegionOfProvider = tuple[str, str]
+"""Provider and region, as an offer's key begins."""
+
+
 class State(StrEnum):
     """What is known of the stock that a watch looks for, at its primary places."""
 
@@ -145,26 +149,26 @@ class Sight:
     """
 
     now: datetime
-    confirmed: frozenset[OfferKey] = frozenset()
-    """The confirmed matches."""
+    confirmed: Mapping[OfferKey, datetime] = field(default_factory=dict)
+    """The confirmed matches, and when each was last seen so; what a launch has shown is seen so now."""
+    out: Mapping[OfferKey, datetime] = field(default_factory=dict)
+    """The same of the matches that are seen to be out."""
     only_low: bool = False
     """Whether there are confirmed matches, and all of them are low."""
-    out: bool = False
-    """Whether a matching offer is seen to be out."""
     stale: frozenset[OfferKey] = frozenset()
     """Matches whose level is too old to count."""
-    went_out: bool = False
-    """Whether a match that is seen to be out was in stock or low when it was last handled."""
+    unaffordable: frozenset[OfferKey] = frozenset()
+    """What is in stock or low and no match for want of a price, or by its price: it may match by a price alone."""
+    went_out: frozenset[OfferKey] = frozenset()
+    """Of `out` those that were in stock or low when they were last handled."""
     went_low: bool = False
     """Whether a match that is low was in stock then."""
-    came: frozenset[OfferKey] = frozenset()
-    """Of the confirmed matches those that were out then, or are new at a place that was handled before."""
-    at_once: str | None = None
-    """The provider of which nearly all changed at once, where all that changed here is of it."""
-    evidence_at: datetime | None = None
-    """When what the state rests on was last seen."""
-    interval: timedelta | None = None
-    """How often that is polled; None where it is not."""
+    first_read: frozenset[OfferKey] = frozenset()
+    """Of the confirmed matches those of regions of which nothing was handled before: this is how things stand there."""
+    at_once: frozenset[RegionOfProvider] = frozenset()
+    """Regions of which nearly everything went out or came back since then."""
+    intervals: Mapping[str, timedelta] = field(default_factory=dict)
+    """How often a provider's stock is polled."""
     best: OfferKey | None = None
     """The first match in the order of an answer, where its facts are fresh."""
     value: Fraction | None = None
@@ -172,10 +176,12 @@ class Sight:
     native_nanos: int | None = None
     """Its price in its provider's own currency."""
     native_currency: str | None = None
+    lapsed: frozenset[str] = frozenset()
+    """Providers with matches that are older than they count for."""
     blind: frozenset[str] = frozenset()
-    """Providers with matches that are stale, since their feeds fail."""
+    """Those of them whose feeds fail."""
     seeing: frozenset[str] = frozenset()
-    """Providers with matches, none of which is stale."""
+    """Providers with matches, none of which is older than it counts for."""
 
     @property
     def state(self) -> State:

@@ -183,7 +183,8 @@ def watching(loaded: "Settings", polls: "Polls") -> "Watching":
     """What evaluates the watches, over the offers as a server here would answer them."""
     from api.answers import offer_json
     from api.board import Board
-    from scheduler.evaluator import Evaluator, Rules
+    from scheduler.evaluator import Evaluator
+    from scheduler.market import Rules
     from scheduler.watching import Watching
 
     config = replace(_api_config(loaded, "127.0.0.1"), clock=polls.clock)

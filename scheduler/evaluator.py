@@ -3,88 +3,40 @@
 from collections import ChainMap, Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from typing import Protocol
+from zlib import crc32
 
 import msgspec
 import structlog
 from sqlalchemy import Engine
+from sqlalchemy.exc import SQLAlchemyError
 
-from alerts.deciding import Telling, decide, due_at
+from alerts.deciding import Telling, decide, due_at, is_over
 from alerts.memory import Memory
 from catalog.spec import RegionKey, Spec
 from catalog.watches import OfferKey, Sight, Watch
 from catalog.words import Level
+from scheduler.market import Market, Rules
 from scheduler.telling import Seen, Shown, Told, events_of
 from selector.context import Context
 from selector.index import Index
 from selector.question import BadQuestion, World, understand
-from selector.ranking import Match
 from selector.watching import Handled, View, level_told, look, offer_key
 from store import outbox, watching
 from store.engine import reading, writing
-from store.status import OF_OFFERS, ProviderStatus
+from store.status import ProviderStatus
 from store.watches import states_in, watches_in
 
 LEASE = timedelta(seconds=30)
 LOOK_EVERY = timedelta(seconds=15)
 """What grows stale by time alone is seen after so long at the latest."""
 MASS, MASS_SHARE = 10, 0.9
-"""So many offers of a provider, and such a share of all that it states, changing one way at once is suspicious."""
+"""So many offers of a region, and such a share of all that is stated there, changing one way at once is suspicious."""
 FORGOTTEN_AFTER = timedelta(days=30)
 """The level of an offer that is gone."""
-_HAD = (Level.IN_STOCK, Level.LOW)
 
 log = structlog.get_logger()
-
-
-class Known(Protocol):
-    """What is known at one moment beside the offers."""
-
-    @property
-    def world(self) -> World:
-        """What the names of a question mean."""
-
-    @property
-    def providers(self) -> Sequence[ProviderStatus]:
-        """How the feeds do."""
-
-    @property
-    def error(self) -> str | None:
-        """Why the last attempt to read failed; None where it did not."""
-
-
-class Market(Protocol):
-    """The current offers."""
-
-    @property
-    def index(self) -> Index:
-        """All of them."""
-
-    @property
-    def view(self) -> Known:
-        """What is known beside them."""
-
-    def refresh(self, now: datetime) -> None:
-        """Read what changed; what fails is in `view.error`."""
-
-    def replaced(self) -> set[RegionKey]:
-        """The regions whose offers were read anew since this was last asked."""
-
-    def context(self, now: datetime) -> Context:
-        """What an answer at this time depends on beside the offers."""
-
-
-@dataclass(frozen=True, slots=True)
-class Rules:
-    """How the evaluator sees the market. `defaults` are the operator's, of the parameters of a question."""
-
-    market: Callable[[], Market]
-    """Makes one: it is read whole, so nobody does who has nothing to evaluate."""
-    offer_json: Callable[[Match, Spec, Context], dict[str, object]]
-    """OFFER, as the answers show it."""
-    defaults: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -96,6 +48,8 @@ class _Watched:
     kept: Memory
     """As it stands in the database."""
     looked_at: datetime | None = None
+    every: timedelta = LOOK_EVERY
+    """How long after a look the next one is due at the latest."""
     world: World | None = None
     spec: Spec | None = None
 
@@ -108,15 +62,14 @@ class Evaluator:
         self._duty = watching.new_duty(watching.EVALUATOR)
         self._market: Market | None = None
         self._levels: dict[OfferKey, Level] = {}
+        self._handled_at: set[RegionKey] = set()
         self._watched: dict[str, _Watched] = {}
         self._observed: set[RegionKey] = set()
         self._regions: set[RegionKey] = set()
-        self._until: datetime | None = None
-        self._beginning = False
 
     def tick(self) -> int:
         """Evaluate what may have changed; returns how many events there are to tell. SQLAlchemyError where the database
-        does not answer: the next tick begins where this one did.
+        does not answer: the next tick begins from what is kept there.
         """
         now = self._clock()
         revisions = watching.revisions(self._engine)
@@ -124,11 +77,7 @@ class Evaluator:
             self.forget()
             return 0
         if self._market is None:
-            self._beginning = True
-            try:
-                self._market = self._begin(now)
-            finally:
-                self._beginning = False
+            self._market = self._begin(now)
         self._read_watches(revisions)
         self._market.refresh(now)
         if self._market.view.error is not None:
@@ -141,19 +90,21 @@ class Evaluator:
             self.forget()
         except watching.Changed:
             log.debug("a watch was changed meanwhile; evaluated again")
+        except SQLAlchemyError:
+            self.forget()  # whether it was kept nobody knows: a commit may have been heard and not answered
+            raise
         return 0
 
     def _on_duty(self, now: datetime) -> bool:
-        """Take the duty or go on with it, renewed before half of its time is over."""
-        if self._market is not None and self._until is not None and now < self._until - LEASE / 2 <= now + LEASE:
+        """Go on with the duty, or take it: then all is read anew, since another process may have had it meanwhile."""
+        if watching.extend(self._engine, self._duty, now, LEASE):
             return True
-        self._until = now + LEASE
+        self.forget()
         return watching.take(self._engine, self._duty, now, LEASE)
 
     def renew(self) -> None:
         """Go on with the duty while a tick takes long, from another thread: the first look at a large market does."""
-        if self._market is not None or self._beginning:
-            watching.take(self._engine, self._duty, self._clock(), LEASE)
+        watching.extend(self._engine, self._duty, self._clock(), LEASE)
 
     def leave(self) -> None:
         """Let another process go on at once."""
@@ -175,6 +126,7 @@ class Evaluator:
             gone = [key for key in kept if key not in there]
             watching.forget_levels(self._engine, gone, now - FORGOTTEN_AFTER)
         self._levels, self._watched, self._observed, self._regions = kept, {}, set(), set()
+        self._handled_at = {key[:2] for key in kept}
         return market
 
     def _read_watches(self, revisions: Mapping[str, int]) -> None:
@@ -191,20 +143,28 @@ class Evaluator:
                 self._watched[watch.id] = known
             elif watch.id in states:
                 memory = Memory.read(states[watch.id].memory)
-                self._watched[watch.id] = _Watched(watch, memory, memory)
+                every = LOOK_EVERY * (1 - crc32(watch.id.encode()) % 64 / 128)  # so that not all look at once
+                self._watched[watch.id] = _Watched(watch, memory, memory, every=every)
 
     def _evaluate(self, market: Market, now: datetime) -> int:
         regions = self._regions | self._observed
         changes = self._changes(market.index, regions, now)
-        handled = self._handled(market.view, changes)
-        context = market.context(now)
         due = [one for one in self._watched.values() if self._is_due(one, regions, now, market.view.world)]
-        views: dict[Spec, View] = {}  # of a question that several watches ask, once
-        looked = [self._looked(one, market, context, handled, views) for one in due]
-        events = list(events_of(looked, Shown(market.index, market.view.providers, self._rules.offer_json, now)))
-        self._keep(looked, events, changes, now)
+        events: list[Told] = []
+        if due or changes:
+            looks = self._looks(due, market, changes, now)
+            shown = Shown(market.index, market.view.providers, self._rules.offer_json, now)
+            events += events_of(looks, shown)
+            self._keep(looks, events, changes, now)
         self._regions = set()
         return len(events)
+
+    def _looks(
+        self, due: Sequence[_Watched], market: Market, changes: Mapping[OfferKey, Level], now: datetime
+    ) -> "list[_Looked]":
+        handled, context = self._handled(market, changes, now), market.context(now)
+        views: dict[Spec, View] = {}  # of a question that several watches ask, once
+        return [self._looked(one, market, context, handled, views) for one in due]
 
     def _changes(self, index: Index, regions: AbstractSet[RegionKey], now: datetime) -> dict[OfferKey, Level]:
         """The levels that are others than those that were handled. Stale ones say nothing, so they change nothing."""
@@ -221,24 +181,25 @@ class Evaluator:
                     changes[key] = level
         return changes
 
-    def _handled(self, view: Known, changes: Mapping[OfferKey, Level]) -> Handled:
+    def _handled(self, market: Market, changes: Mapping[OfferKey, Level], now: datetime) -> Handled:
+        providers = market.view.providers
         return Handled(
             levels=self._levels,
-            regions={key[:2] for key in self._levels},
-            at_once=frozenset(_at_once(self._levels, changes)),
-            intervals={one.name: interval for one in view.providers if (interval := _interval(one)) is not None},
-            failing=frozenset(one.name for one in view.providers if _fails(one)),
+            regions=self._handled_at,
+            at_once=frozenset(_at_once(market.index, self._levels, changes, now)),
+            intervals={one.name: interval for one in providers if (interval := _interval(one)) is not None},
+            failing=frozenset(one.name for one in providers if one.fails),
         )
 
     def _is_due(self, one: _Watched, regions: AbstractSet[RegionKey], now: datetime, world: World) -> bool:
-        if one.watch.paused or one.memory.expired:
+        if one.watch.paused or is_over(one.watch, one.memory):
             return False
         self._understand(one, world)
-        wanted = one.spec and one.spec.primary_regions
-        if one.looked_at is None or now - one.looked_at >= LOOK_EVERY or (regions and wanted is None):
-            return True
         by_clock = due_at(one.watch, one.memory)
-        return bool(wanted and wanted & regions) or (by_clock is not None and by_clock <= now)
+        if one.looked_at is None or abs(now - one.looked_at) >= one.every or (by_clock and by_clock <= now):
+            return True
+        wanted = None if one.spec is None else one.spec.primary_regions
+        return bool(regions if wanted is None else wanted & regions)
 
     def _understand(self, one: _Watched, world: World) -> None:
         """Names mean what they mean now; what is no longer understood is said, and sees nothing."""
@@ -286,9 +247,11 @@ class Evaluator:
                 for told in events:
                     several = told.watches if told.watch_id is None else ()
                     outbox.put(connection, told.event, told.watch_id, told.targets, now, watches=several)
-        for one in looked:
-            one.one.memory, one.one.kept, one.one.looked_at = one.memory, one.memory, now
+        for each in looked:
+            each.one.memory = each.one.kept = each.memory
+            each.one.looked_at = now
         self._levels |= changes
+        self._handled_at |= {key[:2] for key in changes}
 
 
 @dataclass(frozen=True, slots=True)
@@ -309,22 +272,22 @@ def _last(told: Told | None) -> str | None:
     return None if told is None else msgspec.json.encode(told.brief()).decode()
 
 
-def _at_once(levels: Mapping[OfferKey, Level], changes: Mapping[OfferKey, Level]) -> Iterator[tuple[str, Level]]:
-    """The providers of which nearly all that is known changed one way."""
+def _at_once(
+    index: Index, levels: Mapping[OfferKey, Level], changes: Mapping[OfferKey, Level], now: datetime
+) -> Iterator[tuple[RegionKey, Level]]:
+    """The regions of which nearly all that is stated changed one way."""
     if len(changes) < MASS:
         return
-    flips = Counter[tuple[str, Level]]()
+    flips = Counter[tuple[RegionKey, Level]]()
     for key, level in changes.items():
         before = levels.get(key)
         if before is not None and (before is Level.OUT) is not (level is Level.OUT):
-            flips[key[0], Level.OUT if level is Level.OUT else Level.IN_STOCK] += 1
-    of_provider = Counter(key[0] for key in levels)
-    yield from (flip for flip, count in flips.items() if count >= max(MASS, MASS_SHARE * of_provider[flip[0]]))
+            flips[key[:2], Level.OUT if level is Level.OUT else Level.IN_STOCK] += 1
+    for (region, level), count in flips.items():
+        stated = sum(level_told(offer, now) is not None for offer in index.offers_of(region)) if count >= MASS else 0
+        if count >= MASS and count >= MASS_SHARE * stated:
+            yield region, level
 
 
 def _interval(one: ProviderStatus) -> timedelta | None:
     return next((feed.interval for feed in one.feeds if feed.feed == "stock"), None)
-
-
-def _fails(one: ProviderStatus) -> bool:
-    return any(feed.feed in OF_OFFERS and feed.status in ("failing", "stale") for feed in one.feeds)

@@ -164,7 +164,7 @@ def _about(item: _Item, shown: Shown) -> Json:
         return {"held": dict(telling.held)}
     if telling.providers:
         return {"sources": list(_sources(telling.providers, shown))}
-    if seen is None:
+    if seen is None or telling.type is EventType.EXPIRED:
         return {}
     if telling.states is not None:
         return _of_stock(telling, seen, shown)

@@ -34,8 +34,8 @@ class Handled:
     """Of each offer whose stock somebody states: the level that was handled last."""
     regions: AbstractSet[RegionKey] = frozenset()
     """Where offers were handled before: one that was not is new there, and not merely read for the first time."""
-    at_once: AbstractSet[tuple[str, Level]] = frozenset()
-    """Providers of which nearly everything went out, or came (`in_stock`), since then."""
+    at_once: AbstractSet[tuple[RegionKey, Level]] = frozenset()
+    """Regions of which nearly everything went out, or came back (`in_stock`), since then."""
     intervals: Mapping[str, timedelta] = field(default_factory=dict)
     """How often a provider's stock is polled."""
     failing: AbstractSet[str] = frozenset()
@@ -77,11 +77,16 @@ def look(index: Index, spec: Spec, context: Context, handled: Handled) -> View:
     confirmed = walk.offers(can_be_had)
     out = walk.offers(kind for kind in every if kind.verdict is Verdict.OUT_OF_STOCK)
     stale = [one for one in walk.offers(kind for kind in every if _lapsed(kind)) if not _of_a_list(one)]
+    priceless = walk.offers(kind for kind in every if not kind.meets and kind.stands <= Standing.UNCONFIRMED)
     first = next(iter(walk.first([kind for kind in every if kind.meets and kind.stands < Standing.STALE], 0, 1)), None)
+    sight = _sight(confirmed, out, stale, context.now, handled)
+    sight = replace(
+        sight,
+        only_low=bool(can_be_had) and all(kind.level == _LOW for kind in can_be_had),
+        unaffordable=frozenset(offer_key(one) for one in priceless if level_told(one, context.now) in _HAD),
+    )
     fresh = walk.providers(kind for kind in every if kind.matches and kind.stands in _FRESH)
-    low = bool(can_be_had) and all(kind.level == _LOW for kind in can_be_had)
-    sight = _fed(_sight(confirmed, out, stale, context.now, handled), fresh, stale, handled)
-    return View(_priced(replace(sight, only_low=low), first, spec, context), confirmed, out, stale, first)
+    return View(_priced(_fed(sight, fresh, stale, handled), first, spec, context), confirmed, out, stale, first)
 
 
 def use_instead(index: Index, spec: Spec, context: Context) -> Match | None:
@@ -108,51 +113,43 @@ def _sight(
     confirmed: Sequence[Offer], out: Sequence[Offer], stale: Sequence[Offer], now: datetime, handled: Handled
 ) -> Sight:
     levels = handled.levels
-    keys = list(map(offer_key, confirmed))
-    went_out = [offer for offer in out if levels.get(offer_key(offer)) in _HAD]
-    came = frozenset(key for key in keys if _came(key, handled))
-    gone_low = (
-        levels.get(key) is Level.IN_STOCK and offer.stock_at(now).level is Level.LOW
-        for key, offer in zip(keys, confirmed, strict=True)
-    )
-    evidence = confirmed or out
+    there, gone = _seen_at(confirmed, now), _seen_at(out, now)
+    wanted = Level.IN_STOCK if there else Level.OUT
+    low = (offer_key(offer) for offer in confirmed if offer.stock_at(now).level is Level.LOW)
     return Sight(
         now=now,
-        confirmed=frozenset(keys),
-        out=bool(out),
+        confirmed=there,
+        out=gone,
         stale=frozenset(map(offer_key, stale)),
-        went_out=bool(went_out),
-        went_low=any(gone_low),
-        came=came,
-        at_once=_at_once({key[0] for key in came}, Level.IN_STOCK, handled)
-        if confirmed
-        else _at_once({offer.place.provider for offer in went_out}, Level.OUT, handled),
-        evidence_at=max((offer.stock_at(now).seen_at for offer in evidence), default=None),
-        interval=_interval(evidence, now, handled),
+        went_out=frozenset(key for key in gone if levels.get(key) in _HAD),
+        went_low=any(levels.get(key) is Level.IN_STOCK for key in low),
+        first_read=frozenset(key for key in there if key not in levels and key[:2] not in handled.regions),
+        at_once=frozenset(region for region, level in handled.at_once if level is wanted),
+        intervals=handled.intervals,
     )
 
 
-def _came(key: OfferKey, handled: Handled) -> bool:
-    level = handled.levels.get(key)
-    return level is Level.OUT or (level is None and key[:2] in handled.regions)
-
-
-def _at_once(providers: AbstractSet[str], level: Level, handled: Handled) -> str | None:
-    only = next(iter(providers)) if len(providers) == 1 else None
-    return only if only is not None and (only, level) in handled.at_once else None
-
-
-def _interval(evidence: Iterable[Offer], now: datetime, handled: Handled) -> timedelta | None:
-    """The shortest interval of what is polled again; None where a launch has shown it, or nothing says how often."""
-    if any(offer.stock_at(now).evidence is Evidence.OBSERVED for offer in evidence):
-        return None
-    providers = {offer.place.provider for offer in evidence} & handled.intervals.keys()
-    return min((handled.intervals[provider] for provider in providers), default=None)
+def _seen_at(offers: Iterable[Offer], now: datetime) -> dict[OfferKey, datetime]:
+    """When each was last seen so. What a launch has shown needs no second poll: it is seen so now."""
+    found = {}
+    for offer in offers:
+        stock = offer.stock_at(now)
+        found[offer_key(offer)] = now if stock.evidence is Evidence.OBSERVED else stock.seen_at
+    return found
 
 
 def _fed(sight: Sight, fresh: AbstractSet[str], stale: Iterable[Offer], handled: Handled) -> Sight:
-    lapsed = {offer.place.provider for offer in stale}
-    return replace(sight, blind=frozenset(lapsed & handled.failing), seeing=frozenset(fresh - lapsed))
+    """How its providers do, by the feeds' own limits: a question that wants it younger makes no source stale."""
+    by_age: dict[bool, set[str]] = {True: set(), False: set()}
+    for offer in stale:
+        by_age[_is_old(offer, sight.now)].add(offer.place.provider)
+    lapsed = frozenset(by_age[True])
+    seeing = frozenset((fresh | by_age[False]) - lapsed)
+    return replace(sight, lapsed=lapsed, blind=lapsed & handled.failing, seeing=seeing)
+
+
+def _is_old(offer: Offer, now: datetime) -> bool:
+    return offer.stock_at(now).stale(now) or (offer.price is not None and offer.price.stale(now))
 
 
 def _priced(sight: Sight, match: Match | None, spec: Spec, context: Context) -> Sight:

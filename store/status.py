@@ -75,6 +75,11 @@ class ProviderStatus:
             return next((off[feed] for feed in (_OF_PLACES, *OF_OFFERS) if feed in off), None)
         return None
 
+    @property
+    def fails(self) -> bool:
+        """Whether a feed that states what there is fails, or its answers are too old."""
+        return any(feed.feed in OF_OFFERS and feed.status in ("failing", "stale") for feed in self.feeds)
+
     def before_another_site(self, site: str) -> "ProviderStatus":
         """The same while nothing was polled yet under this site: what its cells say is the other one's."""
         reason = f"{_UNTRIED} of site {site}; what was read is of site {self.site}"

@@ -68,4 +68,4 @@ def rewrite(engine: Engine, decide: Callable[[Kept], Rewriting], now: datetime) 
         for watch_id in wanted.gone_watches:
             remove_watch_in(connection, watch_id, now)
         for name in wanted.gone_targets:
-            remove_target_in(connection, name)
+            remove_target_in(connection, name, now)

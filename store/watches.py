@@ -8,7 +8,7 @@ from decimal import Decimal
 from typing import Any
 from uuid import uuid4
 
-from sqlalchemy import Connection, Engine, RowMapping, delete, func, insert, select, update
+from sqlalchemy import ColumnElement, Connection, Engine, RowMapping, delete, func, insert, select, update
 
 from catalog.watches import EventType, Format, Lang, Target, Watch
 from store.engine import in_turn, reading, writing
@@ -17,6 +17,7 @@ from store.watch_tables import DELIVERIES, TARGETS, WATCH_STATES, WATCHES
 WATCHING = "watching"
 """The matter in which writers of watches and targets take turns."""
 _DELETED = "the watch was removed"
+_NO_TARGET = "the target was removed"
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,19 +126,26 @@ def change_target(engine: Engine, name: str, change: Callable[[KeptTarget], Kept
         return changed
 
 
-def remove_target(engine: Engine, name: str) -> bool:
+def remove_target(engine: Engine, name: str, now: datetime) -> bool:
     """Forget one; whether there was one. Raises InUse where watches name it."""
     with writing(engine) as connection:
         in_turn(connection, WATCHING)
-        return remove_target_in(connection, name)
+        return remove_target_in(connection, name, now)
 
 
-def remove_target_in(connection: Connection, name: str) -> bool:
+def remove_target_in(connection: Connection, name: str, now: datetime) -> bool:
     """The same, in a transaction that has the turn in `WATCHING`."""
     using = [watch.name for watch in _watches(connection) if name in watch.notify]
     if using:
         raise InUse(using)
+    _end(connection, DELIVERIES.c.target == name, _NO_TARGET, now)
     return connection.execute(delete(TARGETS).where(TARGETS.c.name == name)).rowcount > 0
+
+
+def _end(connection: Connection, which: ColumnElement[bool], why: str, now: datetime) -> None:
+    """Let what is pending be dead: nothing of it is sent to whoever has the name next."""
+    ended = {"status": "dead", "last_error": why, "ended_at": now, "token": None, "lease_until": None}
+    connection.execute(update(DELIVERIES).where(which, DELIVERIES.c.status == "pending").values(ended))
 
 
 def _target_values(kept: KeptTarget) -> dict[str, Any]:
@@ -251,9 +259,7 @@ def remove_watch_in(connection: Connection, watch_id: str, now: datetime) -> boo
     """The same, in a transaction that has the turn in `WATCHING`."""
     removed = connection.execute(delete(WATCHES).where(WATCHES.c.id == watch_id)).rowcount > 0
     connection.execute(delete(WATCH_STATES).where(WATCH_STATES.c.watch_id == watch_id))
-    waiting = (DELIVERIES.c.watch_id == watch_id) & (DELIVERIES.c.status == "pending")
-    ended = {"status": "dead", "last_error": _DELETED, "ended_at": now, "token": None, "lease_until": None}
-    connection.execute(update(DELIVERIES).where(waiting).values(ended))
+    _end(connection, DELIVERIES.c.watch_id == watch_id, _DELETED, now)
     return removed
 
 

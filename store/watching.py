@@ -6,15 +6,16 @@ from datetime import datetime, timedelta
 from typing import Any, cast
 from uuid import uuid4
 
-from sqlalchemy import Connection, CursorResult, Engine, insert, or_, select, tuple_, update
+from sqlalchemy import ColumnElement, Connection, CursorResult, Engine, insert, or_, select, tuple_, update
 from sqlalchemy.exc import IntegrityError
 
 from catalog.watches import OfferKey
 from catalog.words import Level
 from store.bulk import upsert
-from store.engine import reading, writing
+from store.engine import in_turn, reading, writing
 from store.times import micros
 from store.watch_tables import DUTIES, SEEN_LEVELS, WATCH_STATES, WATCHES
+from store.watches import WATCHING
 
 EVALUATOR = "evaluator"
 _KEY = ("provider", "region", "zone_key", "instance_type", "purchase", "upstream")
@@ -53,12 +54,18 @@ def new_duty(name: str) -> Duty:
     return Duty(name, uuid4().hex)
 
 
+def extend(engine: Engine, duty: Duty, now: datetime, lease: timedelta) -> bool:
+    """Go on with a duty that is ours without a break; False where it is not."""
+    with writing(engine) as connection:
+        return _changed(connection, update(DUTIES).where(_ours(duty, now)).values(until=now + lease))
+
+
 def take(engine: Engine, duty: Duty, now: datetime, lease: timedelta) -> bool:
-    """Take a duty or go on with it; False while another process has it."""
-    mine = or_(DUTIES.c.token == duty.token, DUTIES.c.until <= now, DUTIES.c.until > now + 2 * lease)
+    """Take a duty that nobody has; False while another process has it."""
+    free = or_(DUTIES.c.until <= now, DUTIES.c.until > now + 2 * lease)  # so far ahead a clock wrote it that was wrong
     values = {"token": duty.token, "until": now + lease}
     with writing(engine) as connection:
-        if _changed(connection, update(DUTIES).where(DUTIES.c.name == duty.name, mine).values(values)):
+        if _changed(connection, update(DUTIES).where(DUTIES.c.name == duty.name, free).values(values)):
             return True
     try:
         with writing(engine) as connection:
@@ -70,6 +77,10 @@ def take(engine: Engine, duty: Duty, now: datetime, lease: timedelta) -> bool:
     return True
 
 
+def _ours(duty: Duty, now: datetime) -> ColumnElement[bool]:
+    return (DUTIES.c.name == duty.name) & (DUTIES.c.token == duty.token) & (DUTIES.c.until > now)
+
+
 def leave(engine: Engine, duty: Duty, now: datetime) -> None:
     """Give a duty back, so that another process need not wait."""
     mine = (DUTIES.c.name == duty.name) & (DUTIES.c.token == duty.token)
@@ -78,9 +89,12 @@ def leave(engine: Engine, duty: Duty, now: datetime) -> None:
 
 
 def hold(connection: Connection, duty: Duty, now: datetime) -> None:
-    """Make sure in a transaction that the duty is still ours until it ends. Raises DutyLost."""
-    mine = (DUTIES.c.name == duty.name) & (DUTIES.c.token == duty.token) & (DUTIES.c.until > now)
-    if not _changed(connection, update(DUTIES).where(mine).values(token=duty.token)):
+    """Make sure in a transaction that the duty is still ours until it ends. Raises DutyLost.
+
+    Who writes watches waits for its turn meanwhile, so that no two wait for each other.
+    """
+    in_turn(connection, WATCHING)
+    if not _changed(connection, update(DUTIES).where(_ours(duty, now)).values(token=duty.token)):
         raise DutyLost(duty.name)
 
 
@@ -101,7 +115,7 @@ def keep(connection: Connection, seen: Levels, evaluated: Iterable[Evaluated], n
 
 def require_same(connection: Connection, evaluated: Mapping[str, int]) -> None:
     """Make sure that these watches are as they were read, and stay so until the transaction ends. Raises Changed."""
-    found = connection.execute(select(WATCHES.c.id, WATCHES.c.revision).with_for_update())
+    found = connection.execute(select(WATCHES.c.id, WATCHES.c.revision))
     now = {row.id: row.revision for row in found}
     if any(now.get(watch_id) != revision for watch_id, revision in evaluated.items()):
         raise Changed

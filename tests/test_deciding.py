@@ -1,6 +1,6 @@
 """What is told of a watch: the table of docs/alerts.md row by row, and random lives of watches by hypothesis."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
@@ -26,19 +26,24 @@ def watch(**more: Any) -> Watch:
     return Watch(id="w", name="w", spec={"gpu": ("v100",)}, notify=("ops",), created_at=START, **(rules | more))
 
 
-def at(minute: float, **more: Any) -> Sight:
-    """What is seen so many minutes after the start, by a poll of that moment."""
-    now = START + timedelta(minutes=minute)
-    return Sight(now=now, evidence_at=now, interval=timedelta(minutes=1), **more)
+def at(minute: float, *, polled: float | None = None, **more: Any) -> Sight:
+    """What is seen so many minutes after the start, by a poll of that moment or of another."""
+    now, seen = (START + timedelta(minutes=one) for one in (minute, minute if polled is None else polled))
+    for name in ("confirmed", "out"):
+        more[name] = dict.fromkeys(more.get(name, ()), seen)
+    return Sight(now=now, **({"intervals": POLLED} | more))
 
 
-def in_stock(minute: float, *, came: bool = False, low: bool = False, went_low: bool = False, **more: Any) -> Sight:
-    new = frozenset({A}) if came else frozenset[OfferKey]()
-    return at(minute, confirmed=frozenset({A}), came=new, only_low=low, went_low=went_low, **more)
+POLLED = {"tencent": timedelta(minutes=1), "alibaba": timedelta(minutes=1)}
 
 
-def out(minute: float, *, went: bool = False, **more: Any) -> Sight:
-    return at(minute, out=True, went_out=went, **more)
+def in_stock(minute: float, *keys: OfferKey, low: bool = False, **more: Any) -> Sight:
+    return at(minute, confirmed=keys or (A,), only_low=low, **more)
+
+
+def out(minute: float, *keys: OfferKey, went: bool = False, **more: Any) -> Sight:
+    gone = keys or (A,)
+    return at(minute, out=gone, went_out=frozenset(gone if went else ()), **more)
 
 
 def unseen(minute: float, **more: Any) -> Sight:
@@ -66,76 +71,68 @@ def told(rules: Watch, *sights: Sight) -> list[tuple[EventType, float]]:
 # --- stock: the table
 
 
-@pytest.mark.parametrize(
-    ("sights", "expected"),
-    [
-        ([in_stock(0), out(1, went=True)], [(OUT, 1)]),
-        ([in_stock(0), out(1, went=True), out(2)], [(OUT, 1)]),
-        ([in_stock(0), out(1)], []),
-        ([in_stock(0), unseen(1)], []),
-        ([in_stock(0), unseen(1), out(2)], []),
-        ([in_stock(0), unseen(1), out(2, went=True)], [(OUT, 2)]),
-        ([in_stock(0), out(1), in_stock(2), out(3, went=True)], [(OUT, 3)]),
-        ([out(0), in_stock(1, came=True)], [(BACK, 1)]),
-        ([out(0), in_stock(1)], []),
-        ([out(0), unseen(1), in_stock(2, came=True)], [(BACK, 2)]),
-        ([out(0), in_stock(1), in_stock(2, came=True)], [(BACK, 2)]),
-        ([out(0), in_stock(1), out(2, went=True)], []),
-        ([in_stock(0), out(1, went=True), in_stock(2, came=True), out(3, went=True)], [(OUT, 1), (BACK, 2), (OUT, 3)]),
-        ([unseen(0), in_stock(1, came=True)], []),
-        ([unseen(0), out(1, went=True)], []),
-        ([unseen(0), out(1), in_stock(2, came=True)], [(BACK, 2)]),
-        ([in_stock(0), in_stock(1, low=True, went_low=True)], [(LOW, 1)]),
-        ([in_stock(0), in_stock(1, low=True)], []),
-        ([in_stock(0), in_stock(1, low=True, went_out=True)], [(LOW, 1)]),
-        ([in_stock(0, low=True), in_stock(1, low=True, went_low=True)], []),
-        ([in_stock(0), in_stock(1, low=True, went_low=True), in_stock(2, low=True)], [(LOW, 1)]),
-        (
-            [in_stock(0), in_stock(1, low=True, went_low=True), in_stock(2), in_stock(3, low=True, went_low=True)],
-            [(LOW, 1), (LOW, 3)],
-        ),
-        ([in_stock(0), in_stock(1, low=True, went_low=True), out(2, went=True)], [(LOW, 1), (OUT, 2)]),
-    ],
-    ids=[
-        "seen to sell out",
-        "told once",
-        "out by a price, a filter or what failed beside it",
-        "nothing seen",
-        "out, with what was in stock unseen",
-        "sold out while nobody looked",
-        "a price went up and down before it sold out",
-        "seen to come back",
-        "back by a price or a filter",
-        "back while nobody looked",
-        "matching by a price first, then restocked",
-        "matching by a price, then sold out again: nobody was told that it is back",
-        "each change is told",
-        "the first known state is what there was",
-        "the first known state may be out",
-        "and is what is compared with",
-        "all that is left is low",
-        "low by a price or a filter",
-        "the others sold out, and what is left is low",
-        "low from the start",
-        "low is told once",
-        "and again after it was in stock",
-        "low, then out",
-    ],
-)
+DEAR = frozenset({A})
+TABLE: Mapping[str, tuple[Sequence[Sight], Sequence[tuple[EventType, float]]]] = {
+    "seen to sell out": ([in_stock(0), out(1, went=True)], [(OUT, 1)]),
+    "told once": ([in_stock(0), out(1, went=True), out(2)], [(OUT, 1)]),
+    "out by a price, a filter or what failed beside it": ([in_stock(0), out(1)], []),
+    "nothing seen": ([in_stock(0), unseen(1)], []),
+    "out, with what was in stock unseen": ([in_stock(0), unseen(1), out(2, B)], []),
+    "sold out while nobody looked": ([in_stock(0), unseen(1), out(2, went=True)], [(OUT, 2)]),
+    "a price went up and down before it sold out": (
+        [in_stock(0), out(1, B), in_stock(2), out(3, went=True)],
+        [(OUT, 3)],
+    ),
+    "seen to come back": ([out(0), in_stock(1)], [(BACK, 1)]),
+    "another came back": ([out(0), in_stock(1, B)], [(BACK, 1)]),
+    "in stock all along, and now cheap enough": ([out(0, B, unaffordable=DEAR), in_stock(1)], []),
+    "the same, once it was out meanwhile": (
+        [out(0, B, unaffordable=DEAR), out(1, A, B), in_stock(2)],
+        [(BACK, 2)],
+    ),
+    "came back too dear, and is cheap enough later": (
+        [out(0), at(1, unaffordable=DEAR), in_stock(2)],
+        [(BACK, 2)],
+    ),
+    "back while nobody looked": ([out(0), unseen(1), in_stock(2)], [(BACK, 2)]),
+    "matching by a price first, then restocked": (
+        [out(0, B, unaffordable=DEAR), in_stock(1), in_stock(2, A, B)],
+        [(BACK, 2)],
+    ),
+    "matching by a price, then sold out: nobody was told that it is back": (
+        [out(0, B, unaffordable=DEAR), in_stock(1), out(2, went=True)],
+        [],
+    ),
+    "a region that is read for the first time": (
+        [out(0), in_stock(1, B, first_read=frozenset({B})), in_stock(2, B)],
+        [],
+    ),
+    "each change is told": (
+        [in_stock(0), out(1, went=True), in_stock(2), out(3, went=True)],
+        [(OUT, 1), (BACK, 2), (OUT, 3)],
+    ),
+    "the first known state is what there was": ([unseen(0), in_stock(1)], []),
+    "the first known state may be out": ([unseen(0), out(1, went=True)], []),
+    "and is what is compared with": ([unseen(0), out(1), in_stock(2)], [(BACK, 2)]),
+    "all that is left is low": ([in_stock(0), in_stock(1, low=True, went_low=True)], [(LOW, 1)]),
+    "low by a price or a filter": ([in_stock(0), in_stock(1, low=True)], []),
+    "the others sold out, and what is left is low": (
+        [in_stock(0, A, B), in_stock(1, low=True, out=(B,), went_out=frozenset({B}))],
+        [(LOW, 1)],
+    ),
+    "low from the start": ([in_stock(0, low=True), in_stock(1, low=True, went_low=True)], []),
+    "low is told once": ([in_stock(0), in_stock(1, low=True, went_low=True), in_stock(2, low=True)], [(LOW, 1)]),
+    "and again after it was in stock": (
+        [in_stock(0), in_stock(1, low=True, went_low=True), in_stock(2), in_stock(3, low=True, went_low=True)],
+        [(LOW, 1), (LOW, 3)],
+    ),
+    "low, then out": ([in_stock(0), in_stock(1, low=True, went_low=True), out(2, went=True)], [(LOW, 1), (OUT, 2)]),
+}
+
+
+@pytest.mark.parametrize(("sights", "expected"), TABLE.values(), ids=TABLE)
 def test_the_table(sights: Sequence[Sight], expected: list[tuple[EventType, float]]) -> None:
     assert told(watch(), *sights) == expected
-
-
-def test_what_was_unknown_when_out_was_told_brings_it_back_when_it_is_seen_in_stock() -> None:
-    """Though its level never changed: nobody could tell that it was there."""
-    found = frozenset({B})
-    rules, gone = watch(), out(1, went=True, stale=found)
-    assert told(rules, in_stock(0), gone, replace(in_stock(2), confirmed=found)) == [(OUT, 1), (BACK, 2)]
-    assert told(rules, in_stock(0), gone, out(2), replace(in_stock(3), confirmed=found)) == [(OUT, 1)]
-    assert told(rules, in_stock(0), gone, unseen(2, stale=found), replace(in_stock(3), confirmed=found)) == [
-        (OUT, 1),
-        (BACK, 3),
-    ]
 
 
 def test_the_state_is_the_last_known_one_and_what_was_seen_last_stands_beside() -> None:
@@ -151,9 +148,9 @@ def test_the_state_is_the_last_known_one_and_what_was_seen_last_stands_beside() 
 def test_flapping_inside_the_hold_tells_nothing_and_what_lasts_is_told_once() -> None:
     """Polls in, out, in, out within a minute, hold 2m; then out held."""
     rules = watch(hold=timedelta(minutes=2))
-    flapping = [in_stock(0), out(0.25, went=True), in_stock(0.5, came=True), out(0.75, went=True)]
+    flapping = [in_stock(0), out(0.25, went=True), in_stock(0.5), out(0.75, went=True)]
     lasting = [out(minute) for minute in (1.75, 2.74, 2.75, 3.75, 4.75)]
-    back = [in_stock(6, came=True), in_stock(7)]
+    back = [in_stock(6), in_stock(7)]
     assert told(rules, *flapping) == []
     assert told(rules, *flapping, *lasting, *back) == [(OUT, 2.75), (BACK, 6)]
 
@@ -161,34 +158,50 @@ def test_flapping_inside_the_hold_tells_nothing_and_what_lasts_is_told_once() ->
 def test_both_holds_and_a_second_poll() -> None:
     """One sample a minute: out, in, out, in, out, in, in, in; both holds a minute: back at the seventh."""
     rules = watch(hold=timedelta(minutes=1), hold_back=timedelta(minutes=1))
-    samples = [out(0)]
-    for minute, there in enumerate([True, False, True, False, True, True, True], start=1):
-        samples.append(in_stock(minute, came=True) if there else out(minute, went=True))
-    samples[-1], samples[-2] = in_stock(7), in_stock(6)
-    assert told(rules, *samples) == [(BACK, 6)]
+    there = [False, True, False, True, False, True, True, True]
+    assert told(rules, *(in_stock(n) if one else out(n, went=True) for n, one in enumerate(there))) == [(BACK, 6)]
 
 
 def test_without_holds_every_change_is_told_when_it_is_seen() -> None:
-    samples = [out(0), in_stock(1, came=True), in_stock(2), out(3, went=True), in_stock(4, came=True)]
+    samples = [out(0), in_stock(1), in_stock(2), out(3, went=True), in_stock(4)]
     assert told(watch(), *samples) == [(BACK, 1), (OUT, 3), (BACK, 4)]
 
 
 def test_a_hold_runs_out_by_the_clock() -> None:
     """Where the feed is polled too seldom for a second poll in it, and nothing new is seen."""
-    rules = watch(hold=timedelta(minutes=2))
-    seldom = replace(out(1, went=True), interval=timedelta(minutes=5))
-    memory, found = lived(rules, [in_stock(0), seldom])
+    rules, seldom = watch(hold=timedelta(minutes=2)), {"tencent": timedelta(minutes=5)}
+    memory, found = lived(rules, [in_stock(0), out(1, went=True, intervals=seldom)])
     assert due_at(rules, memory) == START + timedelta(minutes=3)
-    later = replace(out(3), evidence_at=seldom.evidence_at, interval=timedelta(minutes=5))
+    later = out(3, polled=1, intervals=seldom)
     assert (found, [one.type for one in decide(rules, memory, later)[1]]) == ([], [OUT])
 
 
 def test_two_polls_must_see_what_is_polled_at_least_twice_in_the_hold() -> None:
     rules = watch(hold=timedelta(minutes=2))
-    once = out(1, went=True)
-    again = replace(out(4), evidence_at=once.evidence_at)
+    once, again = out(1, went=True), out(4, polled=1)
     assert told(rules, in_stock(0), once, again) == []
     assert told(rules, in_stock(0), once, again, out(5)) == [(OUT, 5)]
+
+
+def test_the_second_poll_is_of_what_changed_and_not_of_what_was_out_before() -> None:
+    rules = watch(hold=timedelta(minutes=2))
+    began = START + timedelta(minutes=1)
+    first_seen = Sight(now=began, out={A: began, B: began}, went_out=frozenset({A}), intervals=POLLED)
+    other = Sight(now=START + timedelta(minutes=4), out={A: began, B: START + timedelta(minutes=4)}, intervals=POLLED)
+    assert told(rules, in_stock(0, A), first_seen, other) == []
+    gone = Sight(now=START + timedelta(minutes=4), out={B: START + timedelta(minutes=4)}, intervals=POLLED)
+    memory, found = lived(rules, [in_stock(0, A), first_seen, gone])
+    assert (found, memory.going_out) == ([], None), "what changed is not listed any more"
+
+
+def test_a_clock_that_is_set_back_silences_nothing() -> None:
+    rules = watch(hold=timedelta(minutes=2), remind=timedelta(minutes=10))
+    memory, _ = lived(rules, [in_stock(60), out(61, went=True)])
+    memory, found = decide(rules, memory, out(1))
+    assert found == []
+    memory, (one,) = decide(rules, memory, out(3))
+    assert one.type is OUT
+    assert [each.type for each in decide(rules, memory, out(13))[1]] == [EventType.REMINDER]
 
 
 def test_a_hold_begins_anew_while_nobody_sees() -> None:
@@ -199,7 +212,7 @@ def test_a_hold_begins_anew_while_nobody_sees() -> None:
 
 def test_a_telling_says_since_when_and_between_which_states() -> None:
     rules = watch(hold=timedelta(minutes=2))
-    memory, _ = lived(rules, [in_stock(0), out(1, went=True, at_once="tencent")])
+    memory, _ = lived(rules, [in_stock(0), out(1, went=True, at_once=frozenset({A[:2]}))])
     _, (one,) = decide(rules, memory, out(3))
     since = START + timedelta(minutes=1)
     assert one == Telling(type=OUT, since=since, states=(State.AVAILABLE, State.OUT), at_once="tencent")
@@ -207,7 +220,7 @@ def test_a_telling_says_since_when_and_between_which_states() -> None:
 
 def test_only_what_was_chosen_is_told_and_all_is_remembered() -> None:
     rules = watch(events=frozenset({BACK}))
-    assert told(rules, in_stock(0), out(1, went=True), in_stock(2, came=True)) == [(BACK, 2)]
+    assert told(rules, in_stock(0), out(1, went=True), in_stock(2)) == [(BACK, 2)]
 
 
 # --- prices
@@ -228,6 +241,16 @@ def test_below_the_limit_is_told_once_and_again_after_it_was_above() -> None:
     sights = [priced(minute, value) for minute, value in enumerate(values)]
     assert told(rules, *sights) == [(BELOW, 2), (BELOW, 7)]
     assert told(rules, priced(0, "1.5"), priced(1, "1.4")) == []
+    assert told(rules, unseen(0), priced(1, "1.5")) == [(BELOW, 1)], "without a price it was not below"
+
+
+def test_below_another_limit_is_no_news() -> None:
+    rules = watch(events=frozenset({BELOW}), price_below=Decimal("1.5"))
+    memory, _ = lived(rules, [priced(0, "1.8"), priced(1, "1.8")])
+    other = replace(rules, price_below=Decimal("2.0"))
+    memory, found = decide(other, memory, priced(2, "1.8"))
+    assert found == []
+    assert [one.type for one in decide(other, decide(other, memory, priced(3, "2"))[0], priced(4, "1.9"))[1]] == [BELOW]
 
 
 def test_a_price_is_told_as_changed_from_one_percent_on_of_what_was_told_last() -> None:
@@ -251,16 +274,26 @@ def test_another_offer_or_currency_is_no_changed_price() -> None:
 
 def test_a_source_is_told_once_to_be_stale_and_once_to_be_back() -> None:
     stale, back = EventType.SOURCE_STALE, EventType.SOURCE_BACK
-    gone = [unseen(minute, blind=frozenset({"tencent"}), stale=frozenset({A})) for minute in (1, 30, 60)]
-    sights = [in_stock(0), *gone, unseen(61), in_stock(62, seeing=frozenset({"tencent"}))]
+    of = {"blind": frozenset({"tencent"}), "lapsed": frozenset({"tencent"}), "stale": frozenset({A})}
+    gone = [unseen(minute, **of) for minute in (1, 30, 60)]
+    sights = [
+        in_stock(0),
+        *gone,
+        unseen(61, lapsed=frozenset({"tencent"})),
+        in_stock(62, seeing=frozenset({"tencent"})),
+    ]
     assert told(watch(), *sights) == [(stale, 1), (back, 62)]
     assert told(watch(), gone[0], gone[1]) == []
+    unlisted = [in_stock(0), gone[0], in_stock(2, B), unseen(3, **of)]
+    assert told(watch(), *unlisted) == [(stale, 1), (stale, 3)], "what left the list meanwhile is told of anew"
 
 
 def test_still_out_is_told_again_and_again() -> None:
     rules = watch(remind=timedelta(minutes=10))
     sights = [in_stock(0), out(1, went=True), *(out(minute) for minute in range(2, 33))]
     reminder = EventType.REMINDER
+    there = out(0, B, unaffordable=DEAR), in_stock(20)
+    assert told(rules, *there) == [], "not while it can be had, though by its price alone"
     assert told(rules, *sights) == [(OUT, 1), (reminder, 11), (reminder, 21), (reminder, 31)]
 
 
@@ -276,11 +309,14 @@ def test_a_watch_that_expires_says_so_once_and_nothing_more() -> None:
     rules = watch(expires_at=START + timedelta(minutes=5), heartbeat=timedelta(minutes=1))
     found = told(rules, in_stock(0), in_stock(5), out(6, went=True))
     assert found == [(EventType.EXPIRED, 5)]
+    capped = replace(rules, daily_cap=1, heartbeat=None)
+    flips = [in_stock(0), out(1, went=True), in_stock(2), in_stock(5)]
+    assert told(capped, *flips) == [(OUT, 1), (EventType.SUMMARY, 5), (EventType.EXPIRED, 5)]
 
 
 def test_the_daily_cap_holds_back_and_tells_how_much_on_the_next_day() -> None:
     rules = watch(daily_cap=2)
-    changes = (out(minute, went=True) if minute % 2 else in_stock(minute, came=True) for minute in range(1, 6))
+    changes = (out(minute, went=True) if minute % 2 else in_stock(minute) for minute in range(1, 6))
     flips = [in_stock(0), *changes]
     midnight = 16 * 60
     memory, found = lived(rules, [*flips, out(midnight - 1)])
@@ -288,7 +324,7 @@ def test_the_daily_cap_holds_back_and_tells_how_much_on_the_next_day() -> None:
     assert due_at(rules, memory) == START + timedelta(minutes=midnight)
     memory, (summary,) = decide(rules, memory, out(midnight))
     assert (summary.type, summary.held) == (EventType.SUMMARY, {"stock.out": 2, "stock.back": 1})
-    assert [one.type for one in decide(rules, memory, in_stock(midnight + 1, came=True))[1]] == [BACK]
+    assert [one.type for one in decide(rules, memory, in_stock(midnight + 1))[1]] == [BACK]
 
 
 # --- random lives
@@ -304,16 +340,15 @@ def lives(draw: st.DrawFn) -> list[Sight]:
         minute += draw(st.sampled_from([0.1, 0.5, 1, 2, 5]))
         there = {key: draw(st.booleans()) for key in (A, B) if draw(st.sampled_from([True, True, True, False]))}
         fits = {key for key in (A, B) if draw(st.sampled_from([True, True, True, False]))}
-        had = frozenset(key for key in fits if there.get(key))
         gone = {key for key in fits if there.get(key) is False}
         sights.append(
             at(
                 minute,
-                confirmed=had,
-                out=bool(gone),
+                confirmed=tuple(key for key in fits if there.get(key)),
+                out=tuple(gone),
                 stale=frozenset(fits - there.keys()),
-                went_out=any(kept.get(key) for key in gone),
-                came=frozenset(key for key in had if kept.get(key) is False),
+                unaffordable=frozenset(key for key in (A, B) if there.get(key) and key not in fits),
+                went_out=frozenset(key for key in gone if kept.get(key)),
             )
         )
         kept |= there
@@ -341,17 +376,22 @@ def test_whatever_happens_out_and_back_take_turns_and_rest_on_what_is_seen(
 
 
 @given(lives())
-def test_without_holds_what_is_seen_to_sell_out_or_to_come_back_is_told_at_once(sights: list[Sight]) -> None:
+def test_without_holds_what_is_seen_to_sell_out_is_told_at_once_and_what_was_out_is_told_back(
+    sights: list[Sight],
+) -> None:
     memory = first(watch(), sights[0])
+    seen_out: set[OfferKey] = set()
     for sight in sights[1:]:
         before = memory.told
+        seen_out = (seen_out | sight.out.keys()) if before is State.OUT else set(sight.out)
         memory, tellings = decide(watch(), memory, sight)
-        if before is State.AVAILABLE and sight.state is State.OUT and sight.went_out:
-            assert [one.type for one in tellings] == [OUT]
-        elif before is State.OUT and sight.state is State.AVAILABLE and sight.came:
-            assert [one.type for one in tellings] == [BACK]
-        elif sight.state is State.UNKNOWN or not (sight.went_out or sight.came or sight.confirmed):
-            assert tellings == []
+        kinds = [one.type for one in tellings]
+        if before is State.AVAILABLE and sight.state is State.OUT:
+            assert kinds == ([OUT] if sight.went_out else [])
+        elif before is State.OUT and seen_out & sight.confirmed.keys():
+            assert kinds == [BACK]
+        elif sight.state is State.UNKNOWN or before is sight.state:
+            assert kinds == []
 
 
 @given(lives(), st.sampled_from([0, 1, 3]))
@@ -361,6 +401,6 @@ def test_a_look_that_is_repeated_tells_nothing_again(sights: list[Sight], hold: 
     memory = first(rules, sights[0])
     for sight in sights[1:]:
         memory, _ = decide(rules, memory, sight)
-        handled = replace(sight, went_out=False, went_low=False, came=frozenset())
+        handled = replace(sight, went_out=frozenset(), went_low=False)
         again, tellings = decide(rules, memory, handled)
         assert (again, tellings) == (memory, [])

@@ -4,9 +4,12 @@ from collections.abc import Iterator
 from datetime import timedelta
 from decimal import Decimal
 from pathlib import Path
+from typing import Any
 
 import pytest
-from sqlalchemy import Engine, event, update
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from sqlalchemy import Connection, Engine, event, update
 from sqlalchemy.exc import OperationalError
 
 from catalog.facts import Fact
@@ -33,6 +36,7 @@ def states(*levels: Level | None, region: str = "us-east-1", amount: str = "2") 
 
 
 IN, LOW, OUT = Level.IN_STOCK, Level.LOW, Level.OUT
+OF_STOCK = frozenset({EventType.STOCK_OUT, EventType.STOCK_BACK})
 
 
 @pytest.fixture
@@ -352,3 +356,145 @@ def test_a_watch_whose_names_mean_nothing_any_more_keeps_its_state_and_says_why(
     assert memory.state == "available"
     assert memory.problem is not None
     assert "M0" in memory.problem
+
+
+# --- what must neither be repeated nor lost
+
+
+def test_whoever_comes_back_after_another_was_on_duty_begins_from_what_is_kept(watched: Watched) -> None:
+    """Suspended for longer than its lease, while another process told, and ended: it tells nothing again."""
+    watched.add(hold=MINUTE, events=OF_STOCK)
+    watched.tick()
+    poll(watched, OUT)
+    watched.tick()
+    other = watched.another()
+    watched.filled.later(seconds=61)
+    poll(watched, OUT)
+    other.tick()
+    assert [one["type"] for one in watched.events()] == ["stock.out"]
+    other.leave()
+    watched.filled.later(seconds=30)
+    poll(watched, OUT)
+    assert [watched.tick(), watched.tick()] == [[], []]
+
+
+def test_a_duty_that_lapsed_is_not_gone_on_with_by_renewing_it(watched: Watched) -> None:
+    watched.add(events=OF_STOCK)
+    watched.tick()
+    watched.filled.later(minutes=1)
+    watched.evaluator.renew()
+    other = watched.another()
+    poll(watched, OUT)
+    assert other.tick() == 1
+
+
+def test_a_commit_that_was_heard_and_not_answered_is_not_made_again(watched: Watched) -> None:
+    watched.add(events=OF_STOCK)
+    watched.tick()
+    poll(watched, OUT)
+    failing = ["COMMIT"]
+
+    @event.listens_for(watched.filled.engine, "commit")
+    def lose(connection: Connection) -> None:
+        written = connection.info.pop("events", False)
+        if failing and written:
+            failing.clear()
+            driver: Any = connection.connection.driver_connection
+            driver.commit()
+            raise OperationalError("COMMIT", {}, Exception("the connection was lost"))
+
+    @event.listens_for(watched.filled.engine, "before_cursor_execute")
+    def note(connection: Connection, *args: object) -> None:
+        if str(args[1]).startswith("INSERT INTO events"):
+            connection.info["events"] = True
+
+    with pytest.raises(OperationalError):
+        watched.tick()
+    assert [watched.tick(), watched.tick()] == [[], []]
+    assert [one["type"] for one in watched.events()] == ["stock.out"]
+
+
+def test_stock_that_came_back_while_its_price_was_stale_is_told_once_the_price_is_known(filled: Filled) -> None:
+    filled.plan("aws", ("stock", "us-east-1"), ("prices", "us-east-1"))
+
+    def said(level: Level) -> None:
+        filled.poll("aws", "stock", "us-east-1", [machine("us-east-1", "M0"), stock("us-east-1", "M0", level)])
+
+    said(OUT)
+    filled.poll("aws", "prices", "us-east-1", [price("us-east-1", "M0", "2")])
+    watched = Watched(filled)
+    watched.add(events=OF_STOCK)
+    watched.tick()
+    filled.later(minutes=5)
+    said(IN)
+    assert watched.tick() == []
+    filled.poll("aws", "prices", "us-east-1", [price("us-east-1", "M0", "2")])
+    assert watched.tick() == ["stock.back"]
+
+
+def test_what_is_listed_again_brings_stock_back(watched: Watched) -> None:
+    poll(watched, IN, IN, IN, IN)
+    watched.add(events=OF_STOCK, spec={"instance_type": "M0,M1"})
+    watched.tick()
+    poll(watched, None, IN, IN, IN)
+    assert watched.tick() == []
+    poll(watched, None, OUT, IN, IN)
+    assert watched.tick() == ["stock.out"]
+    poll(watched, IN, OUT, IN, IN)
+    assert watched.tick() == ["stock.back"]
+
+
+def test_a_provider_that_flips_region_by_region_is_told_region_by_region_with_doubt(filled: Filled) -> None:
+    for region in ("us-east-1", "us-west-2"):
+        filled.poll("aws", "stock", region, states(*[IN] * 12, region=region))
+    watched = Watched(filled)
+    for number in range(12):
+        for region in ("us-east-1", "us-west-2"):
+            spec = {"instance_type": f"M{number}", "region": region}
+            watched.add(f"w{number} {region}", spec=spec, events=frozenset({EventType.STOCK_OUT}))
+    watched.tick()
+    for region in ("us-east-1", "us-west-2"):
+        filled.poll("aws", "stock", region, states(*[OUT] * 12, region=region))
+        assert watched.tick() == ["stock.out"]
+    assert [(one["suspicious"], len(one["watches"])) for one in watched.told(EventType.STOCK_OUT)] == [(True, 12)] * 2
+
+
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    st.lists(
+        st.one_of(
+            st.tuples(st.just("poll"), st.sampled_from([IN, LOW, OUT])),
+            st.tuples(st.sampled_from(["fail", "restart", "wait", "suspend"]), st.just(IN)),
+        ),
+        max_size=14,
+    )
+)
+def test_whatever_happens_each_change_that_a_poll_saw_is_told_once(
+    tmp_path_factory: pytest.TempPathFactory, steps: list[tuple[str, Level]]
+) -> None:
+    """Polls, failures, time, and evaluators that are killed or suspended: the sequence of what was told is that of what
+    successive good polls said.
+    """
+    filled = Filled(tmp_path_factory.mktemp("life"))
+    filled.plan("aws", ("stock", "us-east-1"))
+    filled.poll("aws", "stock", "us-east-1", states(IN))
+    watched = Watched(filled)
+    watched.add(events=OF_STOCK)
+    said, expected = IN, []
+    watched.tick()
+    for step, level in steps:
+        if step == "poll":
+            poll(watched, level)
+            if (level is OUT) is not (said is OUT):
+                expected.append("stock.out" if level is OUT else "stock.back")
+            said = level
+            watched.tick(40)  # whoever was killed has lost its lease
+        elif step == "fail":
+            filled.fail("aws", "stock", "us-east-1", "no answer in time")
+        elif step == "restart":
+            watched.evaluator = watched.another()
+        filled.later(seconds={"wait": 600, "suspend": 45}.get(step, 1))
+        watched.tick()
+        watched.tick(31)
+    assert [one["type"] for one in watched.events()] == expected
+    filled.engine.dispose()

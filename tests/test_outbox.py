@@ -488,7 +488,7 @@ def test_what_is_put_for_a_dead_target_or_none_is_dead_at_once(engine: Engine) -
 def test_what_waits_for_a_target_that_was_removed_ends(engine: Engine) -> None:
     add(engine, "ops", "old")
     put(engine, "evt_1", "ops", "old")
-    watches.remove_target(engine, "old")
+    watches.remove_target(engine, "old", T0)
     assert len(claim(engine)) == 1
     delivering.tidy(engine, T0, timedelta(hours=2))
     assert told(engine) == {("evt_1", "ops"): ("pending", 1), ("evt_1", "old"): ("dead", 0)}
@@ -532,7 +532,7 @@ def test_what_was_sent_is_pending_or_cannot_be_sent_is_not_retried(engine: Engin
             outbox.retry(engine, one.delivery_id, T0)
     settle(engine, delivering.sent(taken["ops"], T0), delivering.failed(taken["old"], T0, "no"))
     outbox.target_gone(engine, target("gone"), "HTTP 410", T0)
-    watches.remove_target(engine, "old")
+    watches.remove_target(engine, "old", T0)
     before = rows(engine, "deliveries")
     for name, why in (("ops", "was sent"), ("gone", "dead: HTTP 410"), ("old", "no target")):
         with pytest.raises(NotRetried, match=why):

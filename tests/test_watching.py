@@ -53,20 +53,25 @@ def test_only_the_primary_places_and_what_matches_count() -> None:
 
 def test_what_was_in_stock_when_it_was_handled_went_out() -> None:
     gone = offer(level="out")
-    assert seen(gone, handled=handled({gone: Level.IN_STOCK})).went_out
-    assert seen(gone, handled=handled({gone: Level.LOW})).went_out
-    assert not seen(gone, handled=handled({gone: Level.OUT})).went_out
-    assert not seen(gone).went_out
+    for before, went in ((Level.IN_STOCK, keys(gone)), (Level.LOW, keys(gone)), (Level.OUT, keys())):
+        assert seen(gone, handled=handled({gone: before})).went_out == went
+    assert seen(gone).went_out == frozenset()
     other = offer(zone="z2", level="out", price="9")
-    assert not seen(gone, other, handled=handled({other: Level.IN_STOCK}), max_price="2").went_out
+    assert seen(gone, other, handled=handled({other: Level.IN_STOCK}), max_price="2").went_out == frozenset()
 
 
-def test_what_was_out_came_and_what_is_new_where_its_region_was_handled_before() -> None:
+def test_what_does_not_match_by_its_price_alone_is_known_to_be_in_stock() -> None:
+    dear, unpriced, out = offer(zone="z1", price="9"), offer(zone="z2", price=None), offer(zone="z3", level="out")
+    listed = offer(zone="z4", level="unknown", evidence="listed", price="9")
+    sight = seen(dear, unpriced, out, listed, max_price="2")
+    assert (sight.unaffordable, sight.state) == (keys(dear, unpriced), State.OUT)
+    assert seen(offer(age=OLD, price="9"), max_price="2").unaffordable == frozenset()
+
+
+def test_what_is_read_for_the_first_time_is_told_from_what_is_new() -> None:
     there, new = offer(zone="z1"), offer(zone="z2")
-    assert seen(there, handled=handled({there: Level.OUT})).came == keys(there)
-    assert seen(there, handled=handled({there: Level.IN_STOCK})).came == frozenset()
-    assert seen(there, new).came == frozenset(), "nothing was handled yet: this is how things stand"
-    assert seen(there, new, handled=handled({there: Level.IN_STOCK}, regions={REGION})).came == keys(new)
+    assert seen(there, new).first_read == keys(there, new), "nothing was handled yet: this is how things stand"
+    assert seen(there, new, handled=handled({there: Level.OUT}, regions={REGION})).first_read == frozenset()
 
 
 def test_low_is_all_that_is_left() -> None:
@@ -76,25 +81,19 @@ def test_low_is_all_that_is_left() -> None:
     assert not seen(low, there).only_low
 
 
-def test_nearly_everything_of_a_provider_at_once_is_told_with_doubt_where_all_is_of_it() -> None:
-    gone, other = offer(level="out"), offer("alibaba", "cn-hangzhou", level="out")
-    at_once = frozenset({("tencent", Level.OUT)})
-    both = {gone: Level.IN_STOCK, other: Level.IN_STOCK}
-    assert seen(gone, handled=handled({gone: Level.IN_STOCK}, at_once=at_once)).at_once == "tencent"
-    assert seen(gone, other, handled=handled(both, at_once=at_once)).at_once is None
-    back = offer(zone="z1")
-    assert seen(back, handled=handled({back: Level.OUT}, at_once=at_once)).at_once is None
-    came = frozenset({("tencent", Level.IN_STOCK)})
-    assert seen(back, handled=handled({back: Level.OUT}, at_once=came)).at_once == "tencent"
+def test_regions_of_which_nearly_everything_changed_are_told_by_the_way_it_did() -> None:
+    gone, there = offer(level="out"), offer(zone="z1")
+    at_once = Handled(at_once={(REGION, Level.OUT), (("aws", "us-east-1"), Level.IN_STOCK)})
+    assert seen(gone, handled=at_once).at_once == {REGION}
+    assert seen(gone, there, handled=at_once).at_once == {("aws", "us-east-1")}
 
 
-def test_evidence_is_as_new_as_its_last_poll_and_a_launch_needs_no_second_one() -> None:
-    minute = timedelta(minutes=1)
-    known = Handled(intervals={"tencent": minute})
-    sight = seen(offer(zone="z1", age=timedelta(seconds=50)), offer(zone="z2", age=timedelta(seconds=9)), handled=known)
-    assert (sight.evidence_at, sight.interval) == (NOW - timedelta(seconds=9), minute)
+def test_each_is_as_new_as_its_own_poll_and_what_a_launch_has_shown_is_seen_now() -> None:
+    one, other = offer(zone="z1", age=timedelta(seconds=50)), offer(zone="z2", age=timedelta(seconds=9))
+    ages = {offer_key(one): NOW - timedelta(seconds=50), offer_key(other): NOW - timedelta(seconds=9)}
+    assert seen(one, other).confirmed == ages
     launched = offer(level="in_stock", observed=offer(level="out", evidence="observed").stock)
-    assert (seen(launched, handled=known).state, seen(launched, handled=known).interval) == (State.OUT, None)
+    assert seen(launched).out == {offer_key(launched): NOW}
 
 
 def test_a_provider_is_not_seen_where_its_feeds_fail_and_its_offers_are_old() -> None:
@@ -106,6 +105,9 @@ def test_a_provider_is_not_seen_where_its_feeds_fail_and_its_offers_are_old() ->
     assert seen(other, handled=failing).blind == frozenset()
     listed = offer(evidence="snapshot", level="unknown", age=OLD, price=None)
     assert seen(listed, handled=failing).blind == frozenset(), "nobody polls a list"
+    minute_old = offer(age=timedelta(minutes=1))
+    strict = seen(minute_old, handled=failing, max_age="10s")
+    assert (strict.stale, strict.blind, strict.seeing) == (keys(minute_old), frozenset[str](), frozenset({"tencent"}))
 
 
 def test_the_best_is_the_answers_but_never_a_stale_one() -> None:

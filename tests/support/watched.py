@@ -14,7 +14,8 @@ from alerts.memory import Memory
 from api.answers import offer_json
 from api.board import Board
 from catalog.watches import CHOSEN, EventType, Format, Target, Watch
-from scheduler.evaluator import Evaluator, Rules
+from scheduler.evaluator import Evaluator
+from scheduler.market import Rules
 from selector.question import understand
 from selector.watching import Handled, level_told, look, offer_key
 from store import watches
