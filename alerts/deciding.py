@@ -15,6 +15,8 @@ import msgspec
 from alerts.memory import Memory, Pending, PriceTold
 from catalog.watches import CHOSEN, EventType, OfferKey, Sight, State, Watch
 
+SETTLES = timedelta(seconds=15)
+"""How long at least nearly everything of a region must be out, or back, before that is told."""
 MOST_PENDING = 50
 """Offers that a change under way remembers."""
 _COUNTED = frozenset({*CHOSEN, EventType.REMINDER})
@@ -72,9 +74,15 @@ def due_at(watch: Watch, memory: Memory) -> datetime | None:
     if is_over(watch, memory):
         return None
     waits: tuple[tuple[datetime | None, timedelta | None], ...] = (
-        (_since(memory.going_out), watch.hold),
-        (_since(memory.getting_low), watch.hold),
-        (_since(memory.coming_back), watch.hold_back),
+        *(
+            (pending.since, _needed(pending, hold))
+            for pending, hold in (
+                (memory.going_out, watch.hold),
+                (memory.getting_low, watch.hold),
+                (memory.coming_back, watch.hold_back),
+            )
+            if pending is not None
+        ),
         ((memory.reminded_at or memory.told_at) if memory.told is State.OUT else None, watch.remind),
         (memory.beat_at, watch.heartbeat),
         (watch.expires_at, timedelta(0)),
@@ -85,8 +93,15 @@ def due_at(watch: Watch, memory: Memory) -> datetime | None:
     return min(times, default=None)
 
 
-def _since(pending: Pending | None) -> datetime | None:
-    return None if pending is None else pending.since
+def _needed(pending: Pending, hold: timedelta) -> timedelta:
+    """How long a change must last. One of nearly everything is doubted: it waits for a full minute, together with what
+    other regions of the provider say until then.
+    """
+    if pending.at_once is None:
+        return hold
+    settled = pending.since + SETTLES
+    minute = settled.replace(second=0, microsecond=0) + timedelta(minutes=1)
+    return max(hold, minute - pending.since)
 
 
 def _not_ahead(memory: Memory, now: datetime) -> Memory:
@@ -215,7 +230,7 @@ def _at_once(changed: AbstractSet[OfferKey], sight: Sight) -> str | None:
 
 def _lasted(pending: Pending, hold: timedelta, sight: Sight, there: Mapping[OfferKey, datetime]) -> bool:
     """Whether it has lasted, and was seen by a second poll where there are two in that time."""
-    if sight.now - pending.since < hold or not there:
+    if sight.now - pending.since < _needed(pending, hold) or not there:
         return False
     return any(_seen_again(key, at, hold, sight, there) for key, at in pending.offers if key in there)
 

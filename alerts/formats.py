@@ -20,7 +20,7 @@ _MOST_SHOWN = 200
 """Of a receiver's words, in characters."""
 _SHORTEST_KEY = 8
 """A shorter part of an address is a word of its path, and no key."""
-_SECONDS = re.compile(r"[0-9]{1,9}(\.[0-9]*)?")
+_SECONDS = re.compile(r"[0-9]{1,99}(\.[0-9]*)?")
 _PAUSES = ("retry-after", "x-ogw-ratelimit-reset")
 """The second is Feishu's: https://open.feishu.cn/document/server-docs/api-call-guide/frequency-control."""
 

