@@ -496,7 +496,7 @@ def test_a_watch_that_is_changed_all_the_time_delays_no_other_and_misses_nothing
     assert [one["watch"]["id"] for one in watched.told(EventType.STOCK_OUT)] == [other.id, changing.id]
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=10, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     st.lists(
         st.one_of(
