@@ -65,7 +65,10 @@ class View:
 class Board:
     """The read path. Any number of threads may read; `refresh` is for one at a time, and waits for its turn."""
 
-    def __init__(self, engine: Engine, config: ApiConfig) -> None:
+    def __init__(self, engine: Engine, config: ApiConfig, *, spares: bool = True) -> None:
+        """`spares`: the garbage collector is spared the offers. Not in a process that polls: whatever else is alive is
+        spared too then, and what the providers' SDKs leave in cycles would never be freed.
+        """
         self.index = Index(config.rates)
         self.view = View(config.rates, world=World(providers=frozenset(), currencies=config.rates.currencies()))
         self._rates, self._fetched = config.rates, tuple[Rate, ...]()
@@ -86,7 +89,7 @@ class Board:
         self._told_at: datetime | None = None
         self._marks: status.Marks | None = None
         self._generation = 0
-        self._sparing = Sparing()
+        self._sparing = Sparing() if spares else None
 
     @property
     def ready(self) -> bool:
@@ -137,7 +140,8 @@ class Board:
             self._begins[shelf] = min((window.starts_at for window in _windows(found)), default=NEVER)
             replaced += len(found)
             time.sleep(_BREATH_S)
-        self._sparing.replaced(replaced, len(self.index))
+        if self._sparing is not None:
+            self._sparing.replaced(replaced, len(self.index))
         # Only now, so that whatever failed above is read again the next time.
         self._shelves |= touched
         self._replaced |= touched

@@ -188,7 +188,7 @@ def watching(loaded: "Settings", polls: "Polls") -> "Watching":
     from scheduler.watching import Watching
 
     config = replace(_api_config(loaded, "127.0.0.1"), clock=polls.clock)
-    rules = Rules(lambda: Board(polls.engine, config), offer_json, loaded.defaults)
+    rules = Rules(lambda: Board(polls.engine, config, spares=False), offer_json, loaded.defaults)
     return Watching(Evaluator(polls.engine, polls.clock, rules))
 
 

@@ -1,5 +1,6 @@
 """The board: it reads what changed and nothing else, and outlives a database that fails."""
 
+import gc
 import threading
 import time
 from collections.abc import Iterator
@@ -14,6 +15,9 @@ from structlog.testing import capture_logs
 
 from api.board import Board
 from catalog.words import Level
+from commands import build
+from scheduler.poll import Polls
+from settings import load
 from store import snapshot
 from store.engine import open_engine, writing
 from store.planning import PlannedProvider, plan
@@ -281,3 +285,23 @@ def test_a_stock_level_that_is_reported_again_confirms_the_offer(filled: Filled)
         assert server.get("/cheapest?gpu=h100")["verdict"] == "out_of_stock"
         filled.poll("aws", "stock", "us-east-1", [machine("us-east-1", "a"), stock("us-east-1", "a")])
         assert server.get("/cheapest?gpu=h100")["verdict"] == "confirmed"
+
+
+def test_in_a_process_that_polls_nothing_is_kept_from_the_garbage_collector(filled: Filled) -> None:
+    """What SDKs leave in cycles would never be freed: a worker grew by 25 MB a minute."""
+    filled.poll("aws", "stock", "us-east-1", sold("us-east-1", "a", "1"))
+    gc.unfreeze()
+    Board(filled.engine, config_for(filled), spares=False).refresh(filled.now)
+    assert gc.get_freeze_count() == 0
+    Board(filled.engine, config_for(filled)).refresh(filled.now)
+    assert gc.get_freeze_count() > 0
+    gc.unfreeze()
+
+
+def test_the_evaluator_of_a_worker_keeps_nothing_from_it(tmp_path: Path, filled: Filled) -> None:
+    (tmp_path / "gpufare.toml").write_text("")
+    loaded = load({"HOME": str(tmp_path)}, tmp_path)
+    watching = build.watching(loaded, Polls(filled.engine, lambda: filled.now))
+    gc.unfreeze()
+    watching._evaluator._rules.market().refresh(filled.now)
+    assert gc.get_freeze_count() == 0

@@ -20,7 +20,6 @@ from tests.support.stored import MINUTE, T0, opened
 from tests.support.watched import Watched
 from tests.test_sending import RULES, add, ended, kept, put, sending, tried, until
 
-pytestmark = pytest.mark.both_databases
 IN, OUT = Level.IN_STOCK, Level.OUT
 OF_STOCK = frozenset({EventType.STOCK_OUT, EventType.STOCK_BACK})
 REGION = "us-east-1"

@@ -15,8 +15,6 @@ from store import outbox, watches
 from tests.support.filled import Server, problem_of, served, v100_at_tencent
 from tests.test_guard import INNER, INSIDE, UNREADABLE, literal
 
-pytestmark = pytest.mark.both_databases
-
 URL = "https://93.184.215.14/services/T0/B0/hunter2"
 """An address of the public internet, so that no name is looked up."""
 OPS = {"name": "ops", "url": URL}
