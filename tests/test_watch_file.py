@@ -12,8 +12,6 @@ from store import outbox, watches
 from tests.support.filled import Server, problem_of, served, sold, v100_at_tencent
 from tests.support.watched import Watched
 
-pytestmark = pytest.mark.both_databases
-
 URL = "https://93.184.215.14/hook"
 OPS = {"name": "ops", "url": URL, "secret": new_secret()}
 ROOM = {"name": "room", "format": "slack", "url": URL}

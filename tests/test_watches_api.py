@@ -19,8 +19,6 @@ from store.delivering import claim, failed, settle
 from tests.support.filled import Server, machine, price, problem_of, served, sold, stock, v100_at_tencent
 from tests.support.watched import Watched
 
-pytestmark = pytest.mark.both_databases
-
 URL = "https://93.184.215.14/hook"
 V100 = {"name": "v100", "spec": {"gpu": "v100", "region": "ap-guangzhou"}, "notify": ["ops"]}
 NEVER = "no provider here reports stock for this spec: stock.* cannot fire"
