@@ -18,7 +18,7 @@ from pydantic_core import ErrorDetails
 from pydantic_settings import BaseSettings, InitSettingsSource, PydanticBaseSettingsSource, SettingsConfigDict
 
 from catalog.accounts import SETTABLE, is_credential, kind_of
-from catalog.durations import UNITS
+from catalog.durations import written
 from catalog.fx import Rates
 from catalog.parameters import PARAMETERS
 from collectors.base import Config
@@ -615,7 +615,5 @@ def _rows(model: type[BaseModel], above: str) -> Iterator[Setting]:
 def _shown(default: object) -> str:
     """A default in the words of the environment."""
     if isinstance(default, timedelta):
-        seconds = int(default.total_seconds())
-        unit, length = next((unit, length) for unit, length in UNITS.items() if seconds % length == 0)
-        return f"{seconds // length}{unit}"
+        return written(default)
     return str(default).lower() if isinstance(default, bool | int | str) else "unset"

@@ -9,6 +9,7 @@ from base64 import b64encode
 from datetime import UTC, datetime
 
 from alerts.wire import Request
+from catalog.instants import time_text
 from catalog.watches import Event, Target
 
 PREFIX = "whsec_"
@@ -26,7 +27,7 @@ def request(target: Target, event: Event, now: datetime) -> Request:
 
     ValueError where the target has no secret that can sign.
     """
-    told = {"type": event.type, "timestamp": _utc(event.at), "data": dict(event.data)}
+    told = {"type": event.type, "timestamp": time_text(event.at), "data": dict(event.data)}
     body = json.dumps(told, separators=(",", ":"))
     headers = {
         "content-type": "application/json",
@@ -46,7 +47,3 @@ def _signature(target: Target, event_id: str, now: datetime, body: str) -> str:
     except (ValueError, EmptyWebhookSecretError):
         msg = f"target {target.name}: its secret cannot sign; set one that is {PREFIX} and base64"
         raise ValueError(msg) from None  # the library's words may show the secret
-
-
-def _utc(at: datetime) -> str:
-    return f"{at.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}"

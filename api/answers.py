@@ -25,9 +25,11 @@ from api.shapes import (
     Upfront,
     WindowShape,
 )
+from catalog import instants
 from catalog.billing import billing_of
 from catalog.facts import Machine, Window
 from catalog.fx import Rate
+from catalog.instants import age_s
 from catalog.money import money_text, nanos_text
 from catalog.offers import SNAPSHOT, Offer, PriceNow
 from catalog.partitions import holds
@@ -203,20 +205,13 @@ def _machine_words(machine: Machine) -> _MachineWords:
     )
 
 
-@lru_cache(maxsize=_KEPT)
-def time_text(at: datetime) -> str:
-    """RFC 3339 in UTC with `Z`, in whole seconds."""
-    return at.strftime("%Y-%m-%dT%H:%M:%SZ")
+time_text = lru_cache(maxsize=_KEPT)(instants.time_text)
+"""As `catalog.instants` writes it."""
 
 
 def time_or_none(at: datetime | None) -> str | None:
     """The time, if there is one."""
     return None if at is None else time_text(at)
-
-
-def age_s(at: datetime, now: datetime) -> int:
-    """Whole seconds since then; 0 for what a clock ahead of ours has stamped."""
-    return max(0, (now - at) // timedelta(seconds=1))
 
 
 def figure(number: Fraction | None) -> int | float | None:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 from catalog.durations import duration
+from catalog.instants import time_text
 from catalog.parameters import HISTORY_PARAMETERS, PARAMETERS
 from selector.values import BadQuestion, alike, whole
 from store.timeline import Span
@@ -38,7 +39,7 @@ def history_question(
     start = _time(params, "from", now) or now - WINDOW
     until = _time(params, "to", now) or now
     if start >= until:
-        raise BadQuestion("from", f"from ({_shown(start)}) is not before to ({_shown(until)}).")
+        raise BadQuestion("from", f"from ({time_text(start)}) is not before to ({time_text(until)}).")
     limit, offset = _one(params, "limit"), _one(params, "offset")
     return HistoryQuestion(
         window=Span(start, until),
@@ -92,7 +93,3 @@ def _read(text: str, now: datetime) -> datetime | None:
         # In a query string a plus sign that is not written %2B arrives as a blank.
         return datetime.fromisoformat(text.upper().replace(" ", "+")).astimezone(UTC)
     return None
-
-
-def _shown(at: datetime) -> str:
-    return at.strftime("%Y-%m-%dT%H:%M:%SZ")

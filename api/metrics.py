@@ -9,9 +9,9 @@ from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from api.answers import age_s
 from api.board import Board
 from api.config import ApiConfig
+from catalog.instants import age_s
 
 _STATES = ("ok", "stale", "failing", "off")
 _METHODS = frozenset({"GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS"})

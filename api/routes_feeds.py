@@ -5,10 +5,11 @@ from datetime import datetime, timedelta
 from fastapi import APIRouter, Request, Response
 from starlette.concurrency import run_in_threadpool
 
-from api.answers import age_s, time_or_none, time_text
+from api.answers import time_or_none, time_text
 from api.openapi import LIMITED, answers
 from api.serving import Serving, json_response, limit_of, only_parameters
 from api.shapes import FeedShape, NoteShape, NotesShape, ProviderShape, ProvidersShape, SyncShape, SyncsShape
+from catalog.instants import age_s
 from store import status
 from store.status import FeedStatus, NoteSeen, ProviderStatus, Sync
 

@@ -5,7 +5,8 @@ import errno
 import os
 import re
 import sys
-from typing import NoReturn
+from collections.abc import Mapping
+from typing import Any, NoReturn
 
 import typer
 
@@ -61,3 +62,9 @@ def complain(sentence: str) -> None:
     """Say on stderr what is wrong; where that cannot be written either, the exit status must do."""
     with contextlib.suppress(OSError):
         typer.echo(f"gpufare: {visible(sentence)}", err=True)
+
+
+def warn_of(thing: Mapping[str, Any]) -> None:
+    """Say on stderr what a server warns of in something that has a name."""
+    for said in thing["warnings"]:
+        complain(f"{thing['name']}: {said}")

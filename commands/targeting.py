@@ -7,7 +7,7 @@ import typer
 
 from commands import build
 from commands.asking import ask, print_json
-from commands.output import complain, say
+from commands.output import say, warn_of
 from commands.watching import JsonFlag, say_tests
 
 app = typer.Typer(help="Targets: whom watches tell.", no_args_is_help=True)
@@ -40,7 +40,7 @@ def add(
     say(f"{made['name']}: {made['format']} {made['url']}")
     if made["secret"] is not None and secret is None:
         say(f"its secret, shown this once: {made['secret']}")
-    _warn(made)
+    warn_of(made)
 
 
 @app.command("list")
@@ -55,7 +55,7 @@ def list_(as_json: JsonFlag = False) -> None:
     columns = ("name", "format", "url", "secret", "lang", "status", "why")
     showing.table(columns, map(_row, answer["items"]))
     for target in answer["items"]:
-        _warn(target)
+        warn_of(target)
 
 
 def _row(target: dict[str, Any]) -> tuple[str, ...]:
@@ -79,8 +79,3 @@ def send_test(name: Name, as_json: JsonFlag = False) -> None:
 
 def _path(name: str) -> str:
     return f"/targets/{quote(name, safe='')}"
-
-
-def _warn(target: dict[str, Any]) -> None:
-    for said in target["warnings"]:
-        complain(said)

@@ -10,7 +10,7 @@ import typer
 from catalog.parameters import PARAMETERS
 from commands import build
 from commands.asking import ask, print_json, with_parameters
-from commands.output import complain, say
+from commands.output import complain, say, warn_of
 
 OF_A_SPEC = {name: about for name, about in PARAMETERS.items() if name not in ("limit", "offset", "explain")}
 """The parameters of a question that say what is looked for."""
@@ -97,12 +97,7 @@ def _items(given: Sequence[str]) -> list[str]:
 def _say_state(watch: Mapping[str, Any]) -> None:
     """A watch in a line, and what is wrong with it on stderr."""
     say(f"{watch['id']} {watch['name']}: {'paused, ' if watch['paused'] else ''}{watch['state']}")
-    _warn(watch)
-
-
-def _warn(thing: Mapping[str, Any]) -> None:
-    for said in thing["warnings"]:
-        complain(f"{thing['name']}: {said}")
+    warn_of(watch)
 
 
 @app.command("list")
@@ -117,7 +112,7 @@ def list_(as_json: JsonFlag = False) -> None:
     columns = ("id", "name", "state", "since", "events", "notify", "last event")
     showing.table(columns, map(_row, answer["items"]))
     for watch in answer["items"]:
-        _warn(watch)
+        warn_of(watch)
 
 
 def _row(watch: Mapping[str, Any]) -> tuple[str, ...]:
@@ -148,7 +143,7 @@ def show(watch_id: Id, as_json: JsonFlag = False) -> None:
     showing.table(("field", "value"), shown)
     columns = ("delivery", "event", "to", "status", "attempts", "at", "last error")
     showing.table(columns, map(_delivery_row, told), title="")
-    _warn(watch)
+    warn_of(watch)
 
 
 def _shown(value: object) -> str:

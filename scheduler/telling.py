@@ -3,11 +3,12 @@
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Protocol
 
 from alerts.deciding import Telling
 from alerts.memory import PriceTold
+from catalog.instants import age_s, time_text
 from catalog.money import nanos_text
 from catalog.offers import Offer
 from catalog.spec import Spec
@@ -243,7 +244,7 @@ def _source(provider: str, feed: FeedStatus, now: datetime) -> Json:
         "provider": provider,
         "feed": feed.feed,
         "last_success": None if last is None else time_text(last),
-        "age_s": None if last is None else max(0, (now - last) // timedelta(seconds=1)),
+        "age_s": None if last is None else age_s(last, now),
         "status": feed.status,
         "error": feed.reason,
     }
@@ -269,8 +270,3 @@ def watch_json(watch: Watch) -> Json:
     limit = None if watch.price_below is None else f"{watch.price_below:f}"
     spec = {name: ",".join(texts) for name, texts in watch.spec.items()}
     return {"id": watch.id, "name": watch.name, "spec": spec, "price_below": limit}
-
-
-def time_text(at: datetime) -> str:
-    """RFC 3339 in UTC with `Z`, in whole seconds."""
-    return at.strftime("%Y-%m-%dT%H:%M:%SZ")

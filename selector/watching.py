@@ -168,7 +168,7 @@ def _priced(sight: Sight, match: Match | None, spec: Spec, context: Context) -> 
 def _value(match: Match, spec: Spec, context: Context) -> Fraction | None:
     if spec.sort is Sort.JOB_COST and spec.job is not None:
         return _units(JobCosts(spec.job, spec.currency, context.rates).nanos(match.offer))
-    return _units(sort_value(match.offer.machine, match.nanos, spec.sort))
+    return _units(sort_value(match.offer.machine, context.exact(match.offer, spec.currency), spec.sort))
 
 
 def _units(nanos: int | Fraction | None) -> Fraction | None:

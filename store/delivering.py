@@ -14,10 +14,10 @@ from sqlalchemy import ColumnElement, Connection, Engine, RowMapping, ScalarSele
 
 from catalog.watches import Event, EventType, Format
 from store.engine import in_turn, is_postgresql, reading, writing
-from store.outbox import Status, changed, end, gone_in, shown
+from store.outbox import Status, changed, gone_in, shown
 from store.times import LONGEST_PAUSE
 from store.watch_tables import DELIVERIES, EVENTS, TARGETS
-from store.watches import WATCHING, KeptTarget, targets_in
+from store.watches import WATCHING, KeptTarget, end_pending, targets_in
 
 CLAIMING = "deliveries"
 """The matter in which senders take turns, so that they count what is under way alike."""
@@ -263,5 +263,5 @@ def tidy(engine: Engine, now: datetime, longest: timedelta) -> None:
     with writing(engine) as connection:
         in_turn(connection, WATCHING)
         gone = DELIVERIES.c.target.not_in(select(TARGETS.c.name).where(TARGETS.c.dead_at.is_(None)))
-        end(connection, gone, _GONE, now)
+        end_pending(connection, gone, _GONE, now)
         connection.execute(update(DELIVERIES).where(pending, DELIVERIES.c.next_at > now + longest).values(next_at=now))

@@ -16,7 +16,7 @@ from sqlalchemy import ColumnElement, Connection, CursorResult, Engine, insert, 
 from catalog.watches import Event, EventType, Target
 from store.engine import in_turn, reading, writing
 from store.watch_tables import DELIVERIES, EVENT_WATCHES, EVENTS, TARGETS
-from store.watches import WATCHING, KeptTarget, targets_in, watches_in
+from store.watches import WATCHING, KeptTarget, end_pending, targets_in, watches_in
 
 _PRUNING = "prune deliveries"
 _NO_TARGET = "there is no target of this name any more"
@@ -142,7 +142,7 @@ def gone_in(connection: Connection, target: Target, why: str, now: datetime) -> 
     said = shown(why)
     if not changed(connection, update(TARGETS).where(alive).values(dead_at=now, dead_why=said)):
         return False
-    end(connection, DELIVERIES.c.target == target.name, f"the target is dead: {said}", now)
+    end_pending(connection, DELIVERIES.c.target == target.name, f"the target is dead: {said}", now)
     naming = [watch for watch in watches_in(connection) if target.name in watch.notify]
     about = [{"id": watch.id, "name": watch.name} for watch in naming]
     data = {"target": target.name, "why": said, "watches": about}
@@ -150,13 +150,6 @@ def gone_in(connection: Connection, target: Target, why: str, now: datetime) -> 
     others = living & {name for watch in naming for name in watch.notify}
     put(connection, Event(new_event_id(), EventType.TARGET_DEAD, now, data), None, sorted(others or living), now)
     return True
-
-
-def end(connection: Connection, which: ColumnElement[bool], why: str, now: datetime) -> None:
-    """Let pending deliveries be dead, those under way among them."""
-    pending = which & (DELIVERIES.c.status == Status.PENDING.value)
-    ended = {"status": Status.DEAD.value, "last_error": why, "ended_at": now, "token": None, "lease_until": None}
-    connection.execute(update(DELIVERIES).where(pending).values(ended))
 
 
 # --- what was told

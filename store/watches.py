@@ -8,7 +8,7 @@ from decimal import Decimal
 from typing import Any
 from uuid import uuid4
 
-from sqlalchemy import ColumnElement, Connection, Engine, RowMapping, delete, func, insert, select, update
+from sqlalchemy import ColumnElement, Connection, Engine, RowMapping, delete, insert, select, update
 
 from catalog.watches import EventType, Format, Lang, Target, Watch
 from store.engine import in_turn, reading, writing
@@ -138,12 +138,12 @@ def remove_target_in(connection: Connection, name: str, now: datetime) -> bool:
     using = [watch.name for watch in _watches(connection) if name in watch.notify]
     if using:
         raise InUse(using)
-    _end(connection, DELIVERIES.c.target == name, _NO_TARGET, now)
+    end_pending(connection, DELIVERIES.c.target == name, _NO_TARGET, now)
     return connection.execute(delete(TARGETS).where(TARGETS.c.name == name)).rowcount > 0
 
 
-def _end(connection: Connection, which: ColumnElement[bool], why: str, now: datetime) -> None:
-    """Let what is pending be dead: nothing of it is sent to whoever has the name next."""
+def end_pending(connection: Connection, which: ColumnElement[bool], why: str, now: datetime) -> None:
+    """Let these deliveries be dead, as far as they are pending, those under way among them."""
     ended = {"status": "dead", "last_error": why, "ended_at": now, "token": None, "lease_until": None}
     connection.execute(update(DELIVERIES).where(which, DELIVERIES.c.status == "pending").values(ended))
 
@@ -259,14 +259,8 @@ def remove_watch_in(connection: Connection, watch_id: str, now: datetime) -> boo
     """The same, in a transaction that has the turn in `WATCHING`."""
     removed = connection.execute(delete(WATCHES).where(WATCHES.c.id == watch_id)).rowcount > 0
     connection.execute(delete(WATCH_STATES).where(WATCH_STATES.c.watch_id == watch_id))
-    _end(connection, DELIVERIES.c.watch_id == watch_id, _DELETED, now)
+    end_pending(connection, DELIVERIES.c.watch_id == watch_id, _DELETED, now)
     return removed
-
-
-def count_watches(engine: Engine) -> int:
-    """How many there are."""
-    with reading(engine) as connection:
-        return connection.execute(select(func.count()).select_from(WATCHES)).scalar_one()
 
 
 def _watches(connection: Connection) -> list[Watch]:

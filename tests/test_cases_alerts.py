@@ -195,6 +195,7 @@ def test_the_price_per_gpu_times_the_count_is_the_price_in_an_event_too(filled: 
 # --- deliveries
 
 
+@pytest.mark.both_databases
 def test_a_receiver_that_is_down_for_ten_minutes_gets_few_attempts(engine: Engine, receivers: Hooks) -> None:
     """B122: HTTP 503 for ten minutes, then 200: at most 12 attempts, with one id."""
     clock = HandClock(T0)
@@ -212,6 +213,7 @@ def test_a_receiver_that_is_down_for_ten_minutes_gets_few_attempts(engine: Engin
     assert set(receivers.ids()) == {"evt_1"}
 
 
+@pytest.mark.both_databases
 def test_a_repeated_delivery_has_the_same_id_and_body_and_the_next_change_another(
     engine: Engine, receivers: Hooks
 ) -> None:
@@ -227,6 +229,7 @@ def test_a_repeated_delivery_has_the_same_id_and_body_and_the_next_change_anothe
     assert receivers.got()[0].body == receivers.got()[1].body
 
 
+@pytest.mark.both_databases
 def test_a_slow_or_broken_receiver_delays_and_loses_nothing_of_the_others(engine: Engine, receivers: Hooks) -> None:
     """B125: 410, one that hangs, 429 with Retry-After 30, and one that is well; restarted in between."""
     clock = HandClock(T0)

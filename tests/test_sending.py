@@ -348,27 +348,6 @@ def test_a_target_that_is_gone_is_told_of_once_though_two_senders_find_it(engine
     assert len(receivers.got("/gone")) <= 2 * RULES.per_target
 
 
-def test_four_receivers_each_get_what_is_theirs(engine: Engine, receivers: Hooks) -> None:
-    clock = HandClock(T0)
-    receivers.behave |= {
-        "/gone": lambda _: Answer(410),
-        "/hangs": lambda _: HANG,
-        "/limits": lambda number: Answer(429, {"Retry-After": "30"}) if number == 0 else OK,
-    }
-    names = ("gone", "hangs", "limits", "well")
-    for name in names:
-        add(engine, name, receivers.url(f"/{name}"))
-    gone, hangs, limits, well = put(engine, "evt_1", *names, at=T0)
-    with sending(engine, clock, replace(RULES, pauses=Pauses())):
-        until(ended(engine, well))
-        until(lambda: ended(engine, gone)() and kept(engine, limits).last_status == 429 and receivers.hanging)
-        assert (kept(engine, hangs).status, kept(engine, limits).status) == ("pending", "pending")
-        clock.now = T0 + timedelta(seconds=30)
-        until(ended(engine, limits))
-    statuses = {name: kept(engine, one).status for name, one in zip(names, (gone, hangs, limits, well), strict=True)}
-    assert statuses == {"gone": "dead", "hangs": "pending", "limits": "sent", "well": "sent"}
-
-
 def test_hundreds_that_hang_delay_no_other(engine: Engine, receivers: Hooks) -> None:
     rules = replace(RULES, timeout=timedelta(seconds=240), beside=20, at_once=HUNG + 40)
     names = [f"slow{number}" for number in range(HUNG)]
